@@ -14,6 +14,7 @@ import ast
 import difflib
 import importlib
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -45,10 +46,8 @@ def _read(package: str, path: Path) -> Component:
     constants = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            try:
+            with suppress(ValueError):  # computed, so not a statement about the component
                 constants[node.targets[0].id] = ast.literal_eval(node.value)
-            except ValueError:  # computed, so not a statement about the component
-                pass
     name = constants.get("NAME", path.stem.replace("_", "-"))
     summary = (ast.get_docstring(tree) or "").partition("\n")[0]
     return Component(name, f"bench.{package}.{path.stem}", summary, constants)

@@ -1,0 +1,103 @@
+"""The grid: which cells a configuration asks for, their settings, and the only map between cells and paths."""
+
+import hashlib
+import json
+from pathlib import Path
+
+from bench import config as configuration
+from bench.cells import PATTERN, Cell
+
+STUDIES = ("lookahead",)
+TABLES = (
+    "lookahead-curves",
+    "lookahead-summary",
+    "lookahead-areas",
+    "lookahead-tests",
+    "lookahead-ranks",
+    "lookahead-costs",
+    "thesis-2.1",
+)
+__all__ = ["PATTERN", "STUDIES", "TABLES", "Cell", "cells", "collection", "deviations", "fingerprint", "settings"]
+
+
+def cells(panels: dict, seeds: list[int]) -> list[Cell]:
+    """Every cell of the look-ahead study, once, whichever panels show it."""
+    return sorted(
+        {
+            Cell(panel["dataset"], panel["net"], panel["width"], panel["recipe"], strategy, seed)
+            for panel in panels.values()
+            for strategy in panel["strategies"]
+            for seed in seeds
+        }
+    )
+
+
+def settings(config: dict, dataset: str, recipe: str) -> dict:
+    """All that decides a record besides the cell itself: equal for every strategy and seed of one setting."""
+    return {
+        "average_pool": config["data"]["average_pool"].get(dataset, 1),
+        "statistics": config["data"]["statistics"],
+        "recipe": config["recipes"][recipe],
+        "protocol": config["lookahead"]["protocol"][dataset],
+    }
+
+
+def fingerprint(value: dict) -> str:
+    """A short hash of settings, the same wherever they were written down."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]
+
+
+def collection(config: dict) -> dict:
+    """All that the tables of the look-ahead study depend on besides the records."""
+    return {
+        "scale": config["scale"],
+        "seeds": config["seeds"],
+        "panels": config["lookahead"]["panels"],
+        "deviations": deviations(config),
+    }
+
+
+def record_path(scale: str, study: str, cell: Cell | str) -> Path:
+    return Path(f"results/{scale}/runs/{study}/{cell}.json")
+
+
+def meta_path(record: Path) -> Path:
+    return record.with_suffix(".meta.json")
+
+
+def resume_path(record: Path) -> Path:
+    """The resume file of a record: results/<scale>/runs/... -> results/<scale>/resume/..."""
+    return _beside(record, "resume", ".pt")
+
+
+def log_path(record: Path) -> Path:
+    return _beside(record, "logs", ".log")
+
+
+def _beside(record: Path, folder: str, suffix: str) -> Path:
+    parts = list(record.parts)
+    if "runs" not in parts:  # a record asked for somewhere of the user's own: keep its files next to it
+        return record.with_suffix(suffix)
+    last = len(parts) - 1 - parts[::-1].index("runs")
+    return Path(*parts[:last], folder, *parts[last + 1 :]).with_suffix(suffix)
+
+
+def deviations(config: dict) -> dict[str, str]:
+    """Panel -> how this configuration departs from the papers' values there, in words ('' where it does not)."""
+    paper = configuration.check({"scale": "paper"}, "the papers' values")
+    return {name: _departures(config, paper, name) for name in config["lookahead"]["panels"]}
+
+
+def _departures(config: dict, paper: dict, name: str) -> str:
+    original = paper["lookahead"]["panels"].get(name)
+    if original is None:
+        return "a panel of this suite's own"
+    here, there = (_flat(full, full["lookahead"]["panels"][name]) for full in (config, paper))
+    return ", ".join(f"{key} {here[key]} (paper {there[key]})" for key in here if here[key] != there[key])
+
+
+def _flat(config: dict, panel: dict) -> dict[str, object]:
+    nested = settings(config, panel["dataset"], panel["recipe"])
+    flat = {"dataset": panel["dataset"], "net": panel["net"], "width": panel["width"], "seeds": len(config["seeds"])}
+    flat |= {"average pooling": nested["average_pool"], "statistics": nested["statistics"]}
+    return flat | nested["protocol"] | nested["recipe"]

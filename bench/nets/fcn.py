@@ -1,0 +1,38 @@
+"""Fully-connected net, the FCN of thesis 3.3 and A.6: `depth` equal hidden layers on the flattened image.
+
+Depth 3 follows Lee et al. 2019, 2020. The theorems of thesis A.7 are about this net, initialised as He et al. with zero
+biases, so that is the default; A.7.5 varies `activation` and the law of the weights (`init=truncated`).
+"""
+
+import math
+from itertools import pairwise
+
+import torch
+from torch import nn
+
+from bench.nets._parts import ACTIVATIONS, Net, initialise
+
+WIDTH = "hidden units in every layer"
+OPTIONS = {
+    "depth": 3,
+    "activation": ("relu", "leaky-relu", "gelu", "tanh", "erf", "prelu"),
+    "init": ("he", "lecun", "truncated", "torch"),
+}
+
+
+class FCN(Net):
+    def __init__(self, inputs: int, classes: int, width: int, depth: int, activation: str):
+        super().__init__()
+        sizes = pairwise([inputs] + [width] * depth)
+        act = ACTIVATIONS[activation]
+        self.hidden = nn.Sequential(*(layer for n, m in sizes for layer in (nn.Linear(n, m), act())))
+        self.head = nn.Linear(width, classes)
+
+    def features(self, x: torch.Tensor) -> torch.Tensor:
+        return self.hidden(x.flatten(1))  # (N, C, H, W) -> (N, C H W) -> (N, width)
+
+
+def build(
+    input_shape: tuple[int, int, int], classes: int, width: int, depth: int, activation: str, init: str
+) -> nn.Module:
+    return initialise(FCN(math.prod(input_shape), classes, width, depth, activation), init)

@@ -1,0 +1,91 @@
+"""What a scale costs: its jobs, and hours on this machine, measured rather than guessed.
+
+A setting (dataset, net, width, recipe) whose cells have run here is priced at their mean time. Any other is priced by
+timing one training step and one prediction of its network on random images, and counting how many a cell makes.
+"""
+
+import math
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+
+from bench import device, grid, nets, records, registry
+from bench.progress import say
+from bench.seeds import torch_stream
+from bench.train import Recipe, loss_of
+
+PROBE = {"cpu": 8, "cuda": 128}  # images timed at once; the cost per image is constant beyond that
+
+
+def report(config: dict, where: str = "auto") -> str:
+    chosen = device.choose(where)
+    jobs: dict[tuple, list] = defaultdict(list)
+    for cell in grid.cells(config["lookahead"]["panels"], config["seeds"]):
+        jobs[cell.dataset, cell.net, cell.width, cell.recipe].append(cell)
+    lines = [f"scale {config['scale']} on {chosen.type}, {torch.get_num_threads()} threads, one job at a time"]
+    lines.append(
+        f"{'dataset':<10}{'net':<16}{'width':>6}  {'recipe':<14}"
+        f"{'jobs':>5}{'left':>6}{'min/job':>9}{'hours left':>12}  how"
+    )
+    hours = 0.0
+    for (dataset, net, width, recipe), cells in jobs.items():
+        left = [cell for cell in cells if not grid.record_path(config["scale"], "lookahead", cell).is_file()]
+        settings = grid.settings(config, dataset, recipe)
+        seconds, how = _measured(cells, settings, chosen.type), "measured"
+        if seconds is None:
+            say(f"timing {net} of width {width} on {dataset} ...")
+            seconds, how = _probed(dataset, net, width, settings, chosen), "probed"
+        hours += len(left) * seconds / 3600
+        lines.append(
+            f"{dataset:<10}{net:<16}{width:>6}  {recipe:<14}{len(cells):>5}{len(left):>6}"
+            f"{seconds / 60:>9.1f}{len(left) * seconds / 3600:>12.1f}  {how}"
+        )
+    total = sum(map(len, jobs.values()))
+    return "\n".join([*lines, f"{total} jobs, {hours:.1f} hours left; k jobs at a time take about 1/k of that"])
+
+
+def _measured(cells: list, settings: dict, kind: str) -> float | None:
+    """Mean seconds of cells of this setting that ran on this kind of device, at any scale."""
+    times = []
+    for cell in cells:
+        for path in Path("results").glob(f"*/runs/lookahead/{cell}.json"):
+            record, meta = records.read(path), records.read_json(grid.meta_path(path))
+            if record["settings_hash"] == grid.fingerprint(settings) and record["device"] == kind:
+                times.append(meta["seconds"]["total"])
+    return sum(times) / len(times) if times else None
+
+
+def _probed(dataset: str, net: str, width: int, settings: dict, chosen: torch.device) -> float:
+    """Seconds of one cell, from the time per image of a training step and of a prediction."""
+    facts, recipe = registry.components("datasets")[dataset].constants, Recipe(**settings["recipe"])
+    pool, protocol, batch = settings["average_pool"], settings["protocol"], PROBE[chosen.type]
+    shape = (facts["SHAPE"][0], *(side // pool for side in facts["SHAPE"][1:]))
+    model = nets.build(net, shape, facts["CLASSES"], width, torch_stream(0, "init")).to(chosen)
+    x = torch.rand(batch, *shape, generator=torch_stream(0, "data")).to(chosen)
+    y = torch.zeros(batch, dtype=torch.long, device=chosen)
+
+    def predict() -> None:
+        with torch.no_grad():
+            model(x)
+
+    step = _time(lambda: loss_of(recipe.loss, model(x), y).backward(), chosen) / batch
+    forward = _time(predict, chosen) / batch
+    labels = [protocol["initial"] + cycle * protocol["query"] for cycle in range(protocol["cycles"])]
+    trained = sum(count * recipe.epochs for count in labels)
+    predicted = sum(labels) + protocol["cycles"] * (facts["SIZES"][1] + protocol["subset"])
+    return trained * step + predicted * forward
+
+
+def _time(work: Callable[[], object], chosen: torch.device, repeats: int = 3) -> float:
+    """The fastest of a few runs, in seconds, after one to warm up."""
+    best = math.inf
+    for _ in range(1 + repeats):
+        device.synchronise(chosen)
+        start = time.perf_counter()
+        work()
+        device.synchronise(chosen)
+        best = min(best, time.perf_counter() - start)
+    return best

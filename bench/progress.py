@@ -1,0 +1,30 @@
+"""Progress of anything longer than a few seconds: a bar on a terminal, a line per tenth of the work in a log."""
+
+import sys
+from collections.abc import Callable, Iterator
+
+from tqdm import tqdm
+
+
+def epochs(first: int, total: int) -> Iterator[tuple[int, Callable[[float], None]]]:
+    """Count epochs first..total-1; each comes with a function that takes the epoch's last loss."""
+    block = max(1, total // 10)
+    on_terminal = sys.stderr.isatty()
+    with tqdm(
+        range(first, total), "  epochs", total, initial=first, mininterval=1, leave=False, disable=not on_terminal
+    ) as bar:
+        for epoch in bar:
+
+            def report(loss: float, epoch: int = epoch) -> None:
+                if on_terminal:
+                    bar.set_postfix(loss=f"{loss:.2e}", refresh=False)
+                elif (epoch + 1) % block == 0:
+                    say(f"  epoch {epoch + 1}/{total}, loss {loss:.3e}")
+
+            yield epoch, report
+
+
+def say(text: str) -> None:
+    """A line for the log, at once."""
+    tqdm.write(text, file=sys.stderr)
+    sys.stderr.flush()

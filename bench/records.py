@@ -1,0 +1,62 @@
+"""Run records: what was found (same cell, same bytes) and, in a sibling, how (times, host, versions)."""
+
+import json
+import os
+from pathlib import Path
+
+import jsonschema
+
+from bench.errors import UserError
+
+VERSION = 1
+
+_CYCLE = {
+    "type": "object",
+    "required": ["cycle", "labelled", "test_accuracy", "test_loss", "train_accuracy", "train_loss", "queried"],
+}
+SCHEMA = {
+    "type": "object",
+    "required": ["schema", "study", "scale", "cell", "settings", "settings_hash", "data", "device", "cycles"],
+    "properties": {
+        "schema": {"const": VERSION},
+        "cell": {"type": "object", "required": ["dataset", "net", "width", "recipe", "strategy", "seed"]},
+        "data": {"type": "object", "required": ["name", "train", "test", "partial", "average_pool", "checksum"]},
+        "cycles": {"type": "array", "items": _CYCLE, "minItems": 1},
+    },
+}
+
+
+def write_bytes(path: Path, content: bytes) -> None:
+    """Write a file whole or not at all: a reader, or a kill at any moment, sees the old content or the new."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        with part.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: dict) -> None:
+    write_bytes(path, (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict:
+    try:
+        return json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise UserError(f"{path}: cannot be read as JSON ({error}); remove it and run again") from None
+
+
+def read(path: Path) -> dict:
+    """A validated run record."""
+    record = read_json(path)
+    try:
+        jsonschema.validate(record, SCHEMA)
+    except jsonschema.ValidationError as error:
+        where = "/".join(map(str, error.path)) or "top level"
+        raise UserError(f"{path}: not a run record ({where}: {error.message[:120]}); remove it and run again") from None
+    return record

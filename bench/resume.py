@@ -1,0 +1,104 @@
+"""A journal of an unfinished run: what to continue from, and the time already spent.
+
+The file is replaced atomically and read as weights only (no code in it can run). It carries the identity of the run
+(cell, settings, code digest, device kind); a journal of another identity is not continued, and said to be so.
+While a run lives it holds a lock beside the file, so that a cell is never computed by two processes at once.
+"""
+
+import fcntl
+import io
+import os
+import socket
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+import torch
+
+from bench.device import synchronise
+from bench.progress import say
+from bench.records import write_bytes
+
+
+class Journal:
+    """The resume file of one run and its clocks."""
+
+    def __init__(self, path: Path, identity: str, device: torch.device, save_every: int = 10):
+        self.path, self.identity, self.device, self.save_every = path, identity, device, save_every
+        self.seconds: dict[str, float] = {}
+        self.attempts = 1
+        self.state: dict | None = None  # where to continue, None for a fresh start
+        self._running: tuple[str, float] | None = None
+
+    def open(self) -> None:
+        """Find what an earlier attempt left."""
+        if not self.path.is_file():
+            return
+        try:
+            saved = torch.load(self.path, map_location=self.device, weights_only=True)
+        except Exception as error:  # whatever a foreign or damaged file raises, the run can start afresh
+            say(f"resume file {self.path} cannot be read ({type(error).__name__}); starting afresh")
+            return
+        if not isinstance(saved, dict) or saved.get("identity") != self.identity:
+            say(f"resume file {self.path} belongs to other settings, code or device; starting afresh")
+            return
+        self.seconds, self.attempts, self.state = saved["seconds"], saved["attempts"] + 1, saved["state"]
+
+    def save(self, state: dict) -> None:
+        """Note that the run has come this far."""
+        spent = dict(self.seconds)
+        if self._running:
+            name, since = self._running
+            spent[name] = spent.get(name, 0.0) + time.monotonic() - since
+        buffer = io.BytesIO()
+        torch.save({"identity": self.identity, "seconds": spent, "attempts": self.attempts, "state": state}, buffer)
+        write_bytes(self.path, buffer.getvalue())
+
+    def remove(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+    @contextmanager
+    def clock(self, name: str):
+        """Add the time spent inside to `seconds[name]`, whole devices' work included."""
+        synchronise(self.device)
+        self._running = (name, time.monotonic())
+        try:
+            yield
+        finally:
+            synchronise(self.device)
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - self._running[1]
+            self._running = None
+
+
+@contextmanager
+def sole_run(path: Path):
+    """Hold the lock of a cell; wait, saying for whom, while another process computes it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a+") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            file.seek(0)
+            say(f"another process ({file.read().strip() or 'unknown'}) is computing this cell; waiting for it")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        _sign(file)
+        yield
+
+
+def _sign(file: IO) -> None:
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    file.flush()
+
+
+def is_running(path: Path) -> bool:
+    """Whether some process holds the lock of a cell."""
+    if not path.is_file():
+        return False
+    with path.open("a") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False

@@ -1,0 +1,113 @@
+"""Thesis chapter 2: does choosing labels by the look-ahead strategy beat the alternatives?
+
+One cell is one seed of one strategy on one network and dataset: the loop of Algorithm 1,
+
+    train on the labelled set -> evaluate -> let the strategy query a fresh candidate subset -> add the labels,
+
+with the protocol of section 2.4 and of the released code: the initial set is uniform, not class-balanced; after every
+cycle the unqueried candidates go back, the pool is shuffled and a new subset taken; weights (and batch-norm statistics)
+are kept from cycle to cycle, optimiser and schedule are new. The accuracy recorded is the last epoch's.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+
+from bench import nets, strategies
+from bench.augment import flip_crop
+from bench.cells import Cell, oversized
+from bench.data import Data
+from bench.errors import UserError
+from bench.progress import say
+from bench.seeds import stream, torch_stream
+from bench.train import Diverged, Recipe, evaluate, fit
+
+
+def run(cell: Cell, settings: dict, data: Data, device: torch.device, journal) -> dict:
+    """All cycles of a cell; if the loss diverges, all of them again at the recipe's fallback rate (thesis A.6)."""
+    if problem := oversized(settings["protocol"], data.size("train")):
+        raise UserError(f"{data.name}: {problem}")
+    recipe = Recipe(**settings["recipe"])
+    state = journal.state or {"diverged": None, "cycles": [], "net": None, "training": None}
+    while True:
+        lr = recipe.lr if state["diverged"] is None else recipe.fallback_lr
+        try:
+            return _cycles(cell, settings["protocol"], replace(recipe, lr=lr), data, device, journal, state)
+        except Diverged as failure:
+            if state["diverged"] is not None or recipe.fallback_lr is None:
+                raise UserError(
+                    f"{cell}: {failure}; set recipes.{cell.recipe}.fallback_lr below it, or lower its lr"
+                ) from None
+            say(f"{failure}; starting again at the fallback rate {recipe.fallback_lr:g}")
+            diverged = {"cycle": failure.cycle, "epoch": failure.epoch, "learning_rate": failure.lr}
+            state = {"diverged": diverged, "cycles": [], "net": None, "training": None}
+            journal.save(state)
+
+
+def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torch.device, journal, state: dict) -> dict:
+    initial = stream(cell.seed, "data", "initial").permutation(data.size("train"))[: protocol["initial"]]
+    test_images, test_labels = data.images("test"), data.labels("test")
+    net = _network(cell, data, device, cycle=0)
+    if state["net"] is not None:
+        net.load_state_dict(state["net"])
+    for cycle in range(len(state["cycles"]), protocol["cycles"]):
+        if protocol["start"] == "cold" and cycle > 0:
+            net = _network(cell, data, device, cycle)
+        labelled = np.concatenate([initial, *(done["queried"] for done in state["cycles"])]).astype(
+            int
+        )  # in order bought
+        x, y = data.images("train", labelled), data.labels("train", labelled)
+        say(f"cycle {cycle + 1}/{protocol['cycles']}: {len(labelled)} labels")
+
+        with journal.clock("train"):
+            save = lambda training: journal.save(state | {"training": training})  # noqa: B023, E731
+            fit(net, x, y, recipe, cell.seed, cycle, resume=state["training"], save=save, save_every=journal.save_every)
+        with journal.clock("evaluate"):
+            test_accuracy, test_loss = evaluate(net, test_images, test_labels, recipe.loss)
+            train_accuracy, train_loss = evaluate(net, x, y, recipe.loss)
+        say(f"  test accuracy {test_accuracy:.4f}, training loss {train_loss:.2e}")
+        queried = []
+        if cycle + 1 < protocol["cycles"]:  # nothing is trained on what the last cycle would buy
+            subset = _subset(cell.seed, cycle, labelled, data.size("train"), protocol["subset"])
+            candidates = _view(data.images("train", subset), protocol["view"], recipe, cell.seed, cycle)
+            with journal.clock("query"):
+                query = strategies.Query(net, x, y, candidates)
+                chosen = strategies.select(cell.strategy, query, protocol["query"], stream(cell.seed, "query", cycle))
+            queried = subset[chosen].tolist()
+        done = {
+            "cycle": cycle,
+            "labelled": len(labelled),
+            "test_accuracy": test_accuracy,
+            "test_loss": test_loss,
+            "train_accuracy": train_accuracy,
+            "train_loss": train_loss,
+            "queried": queried,
+        }
+        state = {**state, "cycles": [*state["cycles"], done], "net": net.state_dict(), "training": None}
+        journal.save(state)
+    return {
+        "cycles": state["cycles"],
+        "initial": initial.tolist(),
+        "learning_rate": recipe.lr,
+        "diverged": state["diverged"],
+        "parameters": sum(parameter.numel() for parameter in net.parameters()),
+    }
+
+
+def _network(cell: Cell, data: Data, device: torch.device, cycle: int) -> torch.nn.Module:
+    generator = torch_stream(cell.seed, "init", cycle)
+    return nets.build(cell.net, data.shape, data.classes, cell.width, generator).to(device)
+
+
+def _subset(seed: int, cycle: int, labelled: np.ndarray, train_size: int, size: int) -> np.ndarray:
+    """Candidates of a cycle: the first `size` of the reshuffled unlabelled pool."""
+    pool = np.setdiff1d(np.arange(train_size), labelled)
+    return stream(seed, "data", "subset", cycle).permutation(pool)[:size]
+
+
+def _view(candidates: torch.Tensor, view: str, recipe: Recipe, seed: int, cycle: int) -> torch.Tensor:
+    """The images that are scored: clean, or one augmented view each as in the released code."""
+    if view == "clean" or recipe.augment == "none":
+        return candidates
+    return flip_crop(candidates, torch_stream(seed, "augment", "view", cycle))

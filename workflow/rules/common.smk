@@ -1,0 +1,47 @@
+# Configuration, the grid and code digests, asked of bench; no science, no torch here.
+import json
+import sys
+
+sys.path.insert(0, workflow.basedir)
+
+from bench import config as configuration
+from bench import digest, grid, registry
+from bench.cells import Cell
+from bench.errors import UserError
+
+try:
+    config.update(configuration.choose(config, [str(path) for path in workflow.configfiles]))
+except UserError as error:
+    sys.exit(f"{error}")
+
+config["deviations"] = grid.deviations(config)  # for captions
+SCALE = config["scale"]
+ROOT = config["data"]["root"]
+CELLS = grid.cells(config["lookahead"]["panels"], config["seeds"])
+
+
+wildcard_constraints:
+    dataset="|".join(sorted(registry.components("datasets"))),
+    net="[^/]+",
+    width=r"\d+",
+    recipe="[^/]+",
+    strategy="[^/]+",
+    seed=r"\d+",
+
+
+def cell_settings(wildcards):
+    """Everything but the cell's name that decides its record, as JSON: the exact params trigger."""
+    return json.dumps(grid.settings(config, wildcards.dataset, wildcards.recipe), sort_keys=True)
+
+
+def cell_code(wildcards):
+    """Digest of the code a cell runs: editing a comment, a figure or another strategy leaves it unchanged."""
+    return digest.of_cell("lookahead", wildcards.dataset, wildcards.net, wildcards.strategy)
+
+
+def figure_files(*names):
+    return [f"figures/{SCALE}/{name}.{kind}" for name in names for kind in ("png", "pdf")]
+
+
+def table_labels(wildcards):
+    return {"scale": SCALE}

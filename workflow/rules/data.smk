@@ -1,0 +1,19 @@
+rule data:
+    output:
+        f"{ROOT}/{{dataset}}.npz",
+    log:
+        f"results/{SCALE}/logs/data/{{dataset}}.log",
+    benchmark:
+        f"results/{SCALE}/benchmarks/data/{{dataset}}.tsv"
+    retries: 2  # a download
+    localrule: True
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=4000,
+    params:
+        root=subpath(output[0], parent=True),
+    message:
+        "preparing {wildcards.dataset}"
+    shell:
+        "python -m bench data {wildcards.dataset} --root {params.root:q} >> {log} 2>&1"
