@@ -7,7 +7,7 @@ A net module states OPTIONS (see `bench.registry`) and WIDTH, what its `width` c
 
     net.features(x)   (N, C, H, W) -> (N, d), the penultimate features
     net.head          nn.Linear(d, O) with bias
-    net(x)            equals net.head(net.features(x)), (N, O)
+    net(x)            equals net.head(net.features(x)), (N, O); draws nothing, in training neither
 
 The kernels read gradients through forward hooks, hence
 - every parameter sits in an nn.Linear, nn.Conv2d, nn.BatchNorm2d or (activation=prelu only) nn.PReLU that is called
