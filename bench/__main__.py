@@ -1,4 +1,4 @@
-"""The command line: python -m bench {run,data,collect,figure,status,plan,doctor}. Each says more with --help."""
+"""The command line: python -m bench {run,data,collect,figure,status,plan,doctor,docs}; each says more with --help."""
 
 import argparse
 import json
@@ -75,6 +75,7 @@ def _parser() -> argparse.ArgumentParser:
     scale(sub)
     sub.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     scale(command("doctor", _doctor, "What this machine has, what is missing, and what to type."))
+    command("docs", _docs, "Rewrite what config/README.md and README.md repeat from the code (for maintainers).")
     return parser
 
 
@@ -141,6 +142,12 @@ def _doctor(a: argparse.Namespace) -> None:
     from bench.doctor import report
 
     print(report(configuration.load(a.scale)))
+
+
+def _docs(a: argparse.Namespace) -> None:
+    from bench import docs
+
+    docs.write()
 
 
 def _json(flag: str, text: str | None) -> dict | None:

@@ -5,7 +5,6 @@ A file smaller than the official dataset is accepted and marked partial wherever
 """
 
 import hashlib
-import os
 import shutil
 import zipfile
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import torch.nn.functional as F
 
 from bench import registry
 from bench.errors import UserError
+from bench.files import replacing
 
 KEYS = ("x_train", "y_train", "x_test", "y_test")
 
@@ -142,9 +142,7 @@ def prepare(name: str, root: str | Path = "data", source: str | Path | None = No
     if path.is_file():
         read(path, name)
         return path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_suffix(f".{os.getpid()}.part")
-    try:
+    with replacing(path) as part:
         if source is not None:
             if not Path(source).is_file():
                 raise UserError(f"{source}: no such file")
@@ -156,9 +154,6 @@ def prepare(name: str, root: str | Path = "data", source: str | Path | None = No
                 raise UserError(f"the download of {name} is not as expected: {problem}")
             with part.open("wb") as file:
                 np.savez(file, **arrays)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
     return path
 
 
@@ -168,7 +163,8 @@ def _fetch(name: str, path: Path) -> dict[str, np.ndarray]:
         return module.fetch(path.parent / "raw")
     except (OSError, RuntimeError) as error:  # URLError is an OSError; a wrong checksum is a RuntimeError
         raise UserError(
-            f"{name} could not be downloaded ({str(error).strip()}). Two ways out: run `python -m bench data {name}` where "
-            f"there is internet and copy {path.name} to {path}; or, with a canonical file of your own (x_train, y_train, "
-            f"x_test, y_test; uint8, N x C x H x W), type: python -m bench data {name} --root {path.parent} --from FILE"
+            f"{name} could not be downloaded ({str(error).strip()}). Two ways out: where there is internet, type "
+            f"python -m bench data {name}, and copy its {path.name} to {path}; or, with a canonical file of your own "
+            f"(x_train, y_train, x_test, y_test; uint8, N x C x H x W), type here "
+            f"python -m bench data {name} --root {path.parent} --from FILE"
         ) from None

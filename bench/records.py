@@ -1,12 +1,12 @@
 """Run records: what was found (same cell, same bytes) and, in a sibling, how (times, host, versions)."""
 
 import json
-import os
 from pathlib import Path
 
 import jsonschema
 
 from bench.errors import UserError
+from bench.files import replacing
 
 VERSION = 1
 
@@ -26,22 +26,11 @@ SCHEMA = {
 }
 
 
-def write_bytes(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all: a reader, or a kill at any moment, sees the old content or the new."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with part.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(part, path)
-    finally:
-        part.unlink(missing_ok=True)
-
-
 def write_json(path: Path, value: dict) -> None:
-    write_bytes(path, (json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n").encode())
+    """Write a record whole or not at all; the same value gives the same bytes."""
+    text = json.dumps(value, sort_keys=True, indent=1, allow_nan=False) + "\n"
+    with replacing(path) as part:
+        part.write_text(text)
 
 
 def read_json(path: Path) -> dict:

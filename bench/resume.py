@@ -6,7 +6,6 @@ While a run lives it holds a lock beside the file, so that a cell is never compu
 """
 
 import fcntl
-import io
 import os
 import socket
 import time
@@ -17,8 +16,8 @@ from typing import IO
 import torch
 
 from bench.device import synchronise
+from bench.files import replacing
 from bench.progress import say
-from bench.records import write_bytes
 
 
 class Journal:
@@ -51,9 +50,12 @@ class Journal:
         if self._running:
             name, since = self._running
             spent[name] = spent.get(name, 0.0) + time.monotonic() - since
-        buffer = io.BytesIO()
-        torch.save({"identity": self.identity, "seconds": spent, "attempts": self.attempts, "state": state}, buffer)
-        write_bytes(self.path, buffer.getvalue())
+        with replacing(self.path) as part:
+            torch.save({"identity": self.identity, "seconds": spent, "attempts": self.attempts, "state": state}, part)
+
+    def total(self) -> dict[str, float]:
+        """Seconds by kind of work, over all attempts, and their sum."""
+        return {name: round(value, 3) for name, value in (self.seconds | {"total": sum(self.seconds.values())}).items()}
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)

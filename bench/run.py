@@ -28,27 +28,34 @@ def run(
     with sole_run(resume.with_suffix(".lock")):
         chosen = device.choose(where)
         device.settle(chosen, threads)
-        identity = f"{study} {cell} settings {grid.fingerprint(settings)} code {code} on {chosen.type}"
-        if (
-            out.is_file()
-            and grid.meta_path(out).is_file()
-            and records.read_json(grid.meta_path(out))["identity"] == identity
-        ):
+        source = data.load(cell.dataset, root, settings["average_pool"], settings["statistics"], device=chosen)
+        made_of = {
+            "settings": grid.fingerprint(settings),
+            "code": code,
+            "data": source.checksum[:12],
+            "on": chosen.type,
+        }
+        identity = " ".join([study, str(cell), *(f"{name} {value}" for name, value in made_of.items())])
+        if _is_done(out, identity):
             say(f"{out}: done already")
+            resume.unlink(missing_ok=True)
             return out
         journal = Journal(resume, identity, chosen, save_every)
         journal.open()
         say(f"{identity}, {threads} threads, attempt {journal.attempts}")
-        source = data.load(cell.dataset, root, settings["average_pool"], settings["statistics"], device=chosen)
         found = importlib.import_module(f"bench.studies.{study}").run(cell, settings, source, chosen, journal)
+
         common = {"study": study, "scale": scale, "cell": asdict(cell), "data": source.describe()}
-        meta = common | provenance.facts(chosen)
-        seconds = {name: round(value, 3) for name, value in journal.seconds.items()}
-        meta |= {"seconds": seconds | {"total": round(sum(journal.seconds.values()), 3)}}
-        meta |= {"attempts": journal.attempts, "code": code, "identity": identity}
-        records.write_json(grid.meta_path(out), meta)
+        how = {"identity": identity, "code": code, "seconds": journal.total(), "attempts": journal.attempts}
+        records.write_json(grid.meta_path(out), common | provenance.facts(chosen) | how)
         hashed = {"settings": settings, "settings_hash": grid.fingerprint(settings)}
         records.write_json(out, common | hashed | found | {"schema": records.VERSION, "device": chosen.type})
         journal.remove()
     say(f"{out}: written")
     return out
+
+
+def _is_done(out: Path, identity: str) -> bool:
+    """Whether the record exists and was made from the same settings, code and data."""
+    meta = grid.meta_path(out)
+    return out.is_file() and meta.is_file() and records.read_json(meta)["identity"] == identity

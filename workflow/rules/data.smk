@@ -13,7 +13,5 @@ rule data:
         mem_mb=4000,
     params:
         root=subpath(output[0], parent=True),
-    message:
-        "preparing {wildcards.dataset}"
     shell:
         "python -m bench data {wildcards.dataset} --root {params.root:q} >> {log} 2>&1"

@@ -31,7 +31,5 @@ for figure in registry.components("figures").values():
             code=digest.of(figure.module, "bench.figures"),
             scale=SCALE,
             summary=figure.summary,
-        message:
-            f"figure {figure.name}"
         shell:
             "python -m bench figure {params.name} --scale {params.scale} >> {log:q} 2>&1"

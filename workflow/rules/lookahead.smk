@@ -24,8 +24,6 @@ rule lookahead_run:
         code=cell_code,
         scale=SCALE,
         root=subpath(input[0], parent=True),
-    message:
-        "{wildcards.strategy} on {wildcards.dataset}, {wildcards.net} of width {wildcards.width}, seed {wildcards.seed}"
     shell:
         "python -m bench run lookahead --scale {params.scale} --dataset {wildcards.dataset} --net {wildcards.net}"
         " --width {wildcards.width} --recipe {wildcards.recipe} --strategy {wildcards.strategy}"
@@ -57,7 +55,5 @@ rule lookahead_tables:
         settings=json.dumps(grid.collection(config), sort_keys=True),
         code=digest.of("bench.collect", "bench.tables", "bench.published"),
         folder=subpath(output[0], parent=True),
-    message:
-        "tables of the look-ahead study"
     shell:
         "python -m bench collect --settings {params.settings:q} --out {params.folder:q} >> {log:q} 2>&1"

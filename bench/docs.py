@@ -1,0 +1,141 @@
+"""The documents that repeat what the code knows: config/README.md whole, and the marked blocks of README.md.
+
+`python -m bench docs` rewrites both; a test fails when they are out of step. A block of README.md starts at
+`<!-- begin NAME -->` and ends at `<!-- end NAME -->`; each NAME is a function below.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+
+import pandas as pd
+
+from bench import config, grid, registry
+
+MANUAL = config.ROOT / "config/README.md"
+README = config.ROOT / "README.md"
+
+
+def write() -> None:
+    MANUAL.write_text(manual())
+    README.write_text(filled(README.read_text()))
+
+
+def manual() -> str:
+    """The key-by-key manual of the configuration, from the schema."""
+    head = (
+        "# Configuration, key by key\n\n"
+        "One file is one scale: `quick.yaml` (the default), `cpu.yaml` (real data on a CPU), `paper.yaml` (the\n"
+        "papers' values). Choose with `snakemake --config scale=cpu`, or bring your own file with `--configfile`.\n"
+        "A file states only what departs from the defaults below, which are the papers' values. Devices, threads\n"
+        "and memory are not configured here but on the command line and in `profiles/`.\n\n"
+        "Written by `python -m bench docs` from `workflow/schemas/config.schema.yaml`.\n\n"
+        "| key | default | meaning |\n| --- | --- | --- |\n"
+    )
+    return head + "".join(f"| `{key}` | {default} | {text} |\n" for key, default, text in _keys(config.schema()))
+
+
+def _keys(node: dict, prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """(key, default, description) of every key; objects of one shape are described once, under <name>."""
+    node = config.resolve(node)
+    others = node.get("additionalProperties") or None
+    for name, child in node.get("properties", {}).items():
+        child, key = config.resolve(child), f"{prefix}{name}"
+        inner = "properties" in child or isinstance(child.get("additionalProperties"), dict)
+        yield key, _default(name, child, inner), _meaning(child)
+        if inner and not others:
+            yield from _keys(child, f"{key}.")
+    if isinstance(others, dict):
+        yield from _keys(others, f"{prefix}<name>.")
+
+
+def _default(name: str, node: dict, inner: bool) -> str:
+    if "default" not in node:
+        return "required"
+    if name == "panels":
+        return "every panel of the thesis' figures 2.1b, 2.2, 2.3, A.1, A.2b"
+    if inner and not node["default"]:
+        return "" if "properties" in node else "`{}`"
+    return f"`{json.dumps(node['default'])}`"
+
+
+def _meaning(node: dict) -> str:
+    allowed = f" One of {', '.join(f'`{value}`' for value in node['enum'])}." if "enum" in node else ""
+    return " ".join(node["description"].split()).replace("|", "\\|") + allowed
+
+
+def filled(text: str) -> str:
+    """README.md with every marked block written anew."""
+
+    def block(match: re.Match) -> str:
+        name = match[1]
+        return f"<!-- begin {name} -->\n{BLOCKS[name]()}\n<!-- end {name} -->"
+
+    return re.sub(r"<!-- begin ([a-z-]+) -->\n.*?<!-- end \1 -->", block, text, flags=re.DOTALL)
+
+
+def figure_map() -> str:
+    """Figure -> what it shows -> target -> tables -> module."""
+    lines = ["| figure | shows | command | from tables | drawn by |", "| --- | --- | --- | --- | --- |"]
+    for name, figure in registry.components("figures").items():
+        tables = ", ".join(f"`{table}.csv`" for table in figure.constants["TABLES"])
+        path = figure.module.replace(".", "/") + ".py"
+        lines.append(f"| {name} | {figure.constants['TITLE']} | `snakemake --cores all {name}` | {tables} | `{path}` |")
+    return "\n".join(lines)
+
+
+def component_list(package: str, extra: str = "") -> str:
+    """Every component of a package with its options; `extra` names a further constant to show."""
+    lines = []
+    for component in registry.components(package).values():
+        options = component.constants.get("OPTIONS", {})
+        shown = [f"`+{key}=`{_choices(values)}" for key, values in options.items()]
+        summary = component.summary.removeprefix(f"{component.name}: ").rstrip(".")
+        more = f" Width: {component.constants[extra]}." if extra else ""
+        lines.append(f"- `{component.name}`: {summary}.{more}" + (f" Options: {'; '.join(shown)}." if shown else ""))
+    return "\n".join(lines)
+
+
+def _choices(values: int | tuple) -> str:
+    return (
+        f"any number (default {values})" if isinstance(values, int) else " or ".join(f"`{value}`" for value in values)
+    )
+
+
+def cpu_results() -> str:
+    """The areas under the learning curves at scale cpu, from the committed tables."""
+    areas = pd.read_csv(config.ROOT / "results/cpu/tables/lookahead-areas.csv")
+    summary = pd.read_csv(config.ROOT / "results/cpu/tables/lookahead-summary.csv")
+    head = ("panel", "strategy", "accuracy over the curve (%)", "minus random (points)", "final accuracy (%)", "seeds")
+    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
+    for row in areas.itertuples():
+        mine = summary[(summary.panel == row.panel) & (summary.strategy == row.strategy)]
+        last = mine.loc[mine.cycle.idxmax()]
+        lines.append(
+            f"| {row.panel} | {row.strategy} | {_interval(row.area_mean, row.area_low, row.area_high)} "
+            f"| {_interval(row.difference_mean, row.difference_low, row.difference_high)} "
+            f"| {_interval(last.accuracy_mean, last.accuracy_low, last.accuracy_high)} | {row.n} |"
+        )
+    panels = {row.panel: row for row in summary.itertuples()}.values()
+    notes = [f"{row.panel}: {row.data}. Departures from the thesis: {row.deviations}." for row in panels]
+    return "\n".join([*lines, "", "Brackets: 95% t-intervals over seeds.", *notes])
+
+
+def _interval(mean: float, low: float, high: float) -> str:
+    if pd.isna(low) or low == high:
+        return f"{100 * mean:.1f}"
+    return f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+
+
+def table_list() -> str:
+    return ", ".join(f"`{name}.csv`" for name in grid.TABLES)
+
+
+BLOCKS = {
+    "figures": figure_map,
+    "tables": table_list,
+    "strategies": lambda: component_list("strategies"),
+    "nets": lambda: component_list("nets", "WIDTH"),
+    "datasets": lambda: component_list("datasets"),
+    "cpu-results": cpu_results,
+}

@@ -1,0 +1,44 @@
+"""Figures: one module per figure of the papers, drawn from tables alone.
+
+A figure module states NAME, TABLES (the tables it needs, without .csv) and TITLE, and offers `draw(tables) -> Figure`.
+"""
+
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+from matplotlib.figure import Figure
+
+from bench import registry
+from bench.errors import UserError
+from bench.figures._style import STYLE
+from bench.files import replacing
+
+# Files say nothing of the time or the version they were drawn with: the same tables give the same bytes.
+METADATA = {
+    "png": {"Software": None},
+    "pdf": {"Creator": None, "Producer": None, "CreationDate": None, "ModDate": None},
+}
+
+
+def draw(name: str, tables: dict[str, pd.DataFrame]) -> Figure:
+    """The figure of that name, from its tables by name."""
+    module, _ = registry.load("figures", name)
+    if missing := [table for table in module.TABLES if table not in tables]:
+        raise UserError(f"figure {name} needs the tables {', '.join(missing)}; found: {', '.join(tables) or 'none'}")
+    with mpl.rc_context(STYLE):
+        figure = module.draw(tables)
+        figure.draw_without_rendering()
+        figure.set_layout_engine("none")  # laid out once, so that every format has the same places
+    return figure
+
+
+def save(figure: Figure, stem: Path | str) -> list[Path]:
+    """Write <stem>.png and <stem>.pdf, each all or nothing."""
+    written = []
+    for kind, metadata in METADATA.items():
+        path = Path(f"{stem}.{kind}")  # not with_suffix: a stem such as thesis-2.2 has a dot of its own
+        with replacing(path) as part, mpl.rc_context(STYLE):  # tick labels are made while saving
+            figure.savefig(part, format=kind, dpi=200, metadata=metadata)
+        written.append(path)
+    return written

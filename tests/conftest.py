@@ -1,0 +1,76 @@
+"""What several test files need: the repository, prepared digits, one small cell."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import hypothesis
+import pytest
+import torch
+
+from bench import data, grid
+from bench.cells import Cell
+from bench.config import check
+
+REPO = Path(__file__).parents[1]
+TINY = {
+    "scale": "tiny",
+    "seeds": [0, 1],
+    "recipes": {"l2": {"epochs": 4, "batch": 8, "lr": 0.5}},
+    "lookahead": {
+        "protocol": {"digits": {"initial": 12, "query": 5, "subset": 40, "cycles": 3}},
+        "panels": {
+            "thesis-2.2a": {
+                "dataset": "digits",
+                "net": "wrn",
+                "width": 8,
+                "recipe": "l2",
+                "strategies": ["random", "entropy", "margin"],
+            }
+        },
+    },
+}
+
+torch.set_num_threads(1)
+hypothesis.settings.register_profile("suite", deadline=None, derandomize=True)  # no timing in tests, same every time
+hypothesis.settings.load_profile("suite")
+
+
+@pytest.fixture(scope="session")
+def root(tmp_path_factory) -> Path:
+    """A data folder that holds the digits."""
+    folder = tmp_path_factory.mktemp("data")
+    data.prepare("digits", folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny() -> dict:
+    return check(TINY, "tests")
+
+
+@pytest.fixture(scope="session")
+def cell() -> Cell:
+    return Cell("digits", "wrn", 8, "l2", "entropy", 0)
+
+
+@pytest.fixture(scope="session")
+def settings(tiny) -> dict:
+    return grid.settings(tiny, "digits", "l2")
+
+
+def bench(*words: str | Path, cwd: Path = REPO, **more) -> subprocess.CompletedProcess:
+    """`python -m bench ...` as a process of its own."""
+    environment = os.environ | {"PYTHONPATH": str(REPO)} | more.pop("env", {})
+    command = [sys.executable, "-m", "bench", *map(str, words)]
+    return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=300, **more)
+
+
+def run_words(cell: Cell, settings: dict, root: Path, out: Path) -> list[str]:
+    """The words after `python -m bench` that run a cell."""
+    words = ["run", "lookahead", "--scale", "tiny", "--settings", json.dumps(settings), "--root", str(root)]
+    for axis in ("dataset", "net", "width", "recipe", "strategy", "seed"):
+        words += [f"--{axis}", str(getattr(cell, axis))]
+    return [*words, "--out", str(out), "--save-every", "2", "--device", "cpu"]

@@ -1,0 +1,129 @@
+"""The command line: what a user sees, mistakes included."""
+
+import shutil
+
+import pytest
+import yaml
+from conftest import TINY, bench, run_words
+
+from bench import grid
+from bench.cells import Cell
+from bench.resume import sole_run
+
+
+@pytest.fixture(scope="module")
+def finished(cell, settings, root, tmp_path_factory):
+    """A folder with a configuration, one finished record and one failed run."""
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "tiny.yaml").write_text(yaml.safe_dump(TINY))
+    record = grid.record_path("tiny", "lookahead", cell)
+    result = bench(*run_words(cell, settings, root, folder / record))
+    assert result.returncode == 0, result.stderr
+    failed = folder / grid.log_path(grid.record_path("tiny", "lookahead", Cell("digits", "wrn", 8, "l2", "random", 1)))
+    failed.parent.mkdir(parents=True)
+    failed.write_text("cycle 1/3\nMemoryError: too small\n\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (["--dataset", "digitz"], "did you mean 'digits'?"),
+        (["--net", "wrn+layer=2"], "did you mean 'layers'?"),
+        (["--strategy", "entropyy"], "did you mean 'entropy'?"),
+        (["--recipe", "l3"], "did you mean 'l2'?"),
+        (["--width", "0"], "at least 1"),
+        (["--settings", "{"], "--settings: not valid JSON"),
+        (["--root", "nowhere"], "python -m bench data digits --root nowhere"),
+        (["--scale", "papper"], "did you mean 'paper'?"),
+    ],
+)
+def test_mistakes_are_one_line_with_a_remedy(change, message, tmp_path):
+    words = "run lookahead --dataset digits --net wrn --width 8 --recipe l2 --strategy random --seed 0".split()
+    result = bench(*words, "--out", tmp_path / "x.json", *change)
+    assert result.returncode == 2
+    assert message in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert not (tmp_path / "x.json").exists()
+
+
+def test_a_wrong_width_is_said_by_the_net(root, tmp_path):
+    words = "run lookahead --dataset digits --net wrn --width 7 --recipe l2 --strategy random --seed 0".split()
+    result = bench(*words, "--out", tmp_path / "x.json", "--root", root)
+    assert result.returncode == 2
+    assert "width" in result.stderr.splitlines()[-1]
+    assert "Traceback" not in result.stderr
+
+
+def test_a_cell_takes_its_settings_from_the_scale(finished, root, tmp_path, cell):
+    words = "run lookahead --dataset digits --net wrn --width 8 --recipe l2 --strategy entropy --seed 0".split()
+    result = bench(*words, "--scale", finished / "tiny.yaml", "--root", root, "--out", tmp_path / "x.json")
+    assert result.returncode == 0, result.stderr
+    record = finished / grid.record_path("tiny", "lookahead", cell)
+    assert (tmp_path / "x.json").read_bytes() == record.read_bytes()
+
+
+def test_status_counts_cells_and_names_failures(finished):
+    lines = bench("status", "--scale", "tiny.yaml", cwd=finished).stdout.splitlines()
+    assert lines[2].split() == ["lookahead", "1", "0", "1", "4"]
+    assert "random/seed-1.json: MemoryError: too small" in lines[3]
+
+
+def test_status_sees_a_running_cell(finished):
+    record = finished / grid.record_path("tiny", "lookahead", Cell("digits", "wrn", 8, "l2", "margin", 0))
+    with sole_run(grid.resume_path(record).with_suffix(".lock")):
+        assert bench("status", "--scale", "tiny.yaml", cwd=finished).stdout.splitlines()[2].split()[2] == "1"
+
+
+def test_plan_prices_measured_and_unmeasured_cells(finished):
+    text = bench("plan", "--scale", "tiny.yaml", "--device", "cpu", cwd=finished).stdout
+    assert "measured" in text
+    assert "6 jobs" in text
+    other = TINY | {"recipes": {"l2": {"epochs": 5}}}
+    (finished / "other.yaml").write_text(yaml.safe_dump(other))
+    assert "probed" in bench("plan", "--scale", "other.yaml", "--device", "cpu", cwd=finished).stdout
+
+
+def test_doctor_names_what_is_missing_and_what_to_type(finished):
+    text = bench("doctor", "--scale", "tiny.yaml", cwd=finished).stdout
+    assert "packages    all" in text
+    assert "type: python -m bench data digits --root data" in text
+    (finished / ".snakemake/locks").mkdir(parents=True)
+    (finished / ".snakemake/locks/0.input.lock").touch()
+    assert "snakemake --unlock" in bench("doctor", "--scale", "tiny.yaml", cwd=finished).stdout
+
+
+def test_collect_refuses_gaps_and_partial_fills_what_there_is(finished):
+    strict = bench("collect", "--scale", "tiny.yaml", cwd=finished)
+    assert strict.returncode == 2
+    assert "5 of 6 records are missing" in strict.stderr
+    partial = bench("collect", "--scale", "tiny.yaml", "--partial", cwd=finished)
+    assert partial.returncode == 0, partial.stderr
+    assert "1/6 cells; missing:" in partial.stderr
+    written = {path.stem for path in (finished / "results/tiny/tables").iterdir()}
+    assert written == set(grid.TABLES)
+
+
+def test_collect_with_nothing_says_what_to_type(finished, tmp_path):
+    shutil.copy(finished / "tiny.yaml", tmp_path)
+    result = bench("collect", "--scale", "tiny.yaml", "--partial", cwd=tmp_path)
+    assert result.returncode == 2
+    assert "snakemake --cores all" in result.stderr
+
+
+def test_figure_without_tables_says_what_to_type(tmp_path):
+    result = bench("figure", "thesis-2.2", "--tables", tmp_path)
+    assert result.returncode == 2
+    assert "lookahead-summary.csv is missing" in result.stderr
+
+
+def test_data_says_what_it_has(root):
+    result = bench("data", "digits", "--root", root)
+    assert "1,300 train and 497 test images, sha256" in result.stdout
+
+
+def test_every_command_has_help():
+    commands = bench("--help").stdout
+    for name in ("run", "data", "collect", "figure", "status", "plan", "doctor", "docs"):
+        assert name in commands
+        assert bench(name, "--help").returncode == 0

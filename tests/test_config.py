@@ -1,0 +1,180 @@
+"""The configuration: strict, complete, documented, and mistakes are one line."""
+
+import copy
+
+import pytest
+import yaml
+from conftest import REPO, TINY
+
+from bench import config as configuration
+from bench import grid, registry
+from bench.errors import UserError
+from bench.train import Recipe
+
+PANEL = TINY["lookahead"]["panels"]["thesis-2.2a"]
+
+
+def leaves(node=None, path=()):
+    """(path, schema node) of every key of the configuration."""
+    node = configuration.resolve(node or configuration.schema())
+    for name, child in node.get("properties", {}).items():
+        yield (*path, name), configuration.resolve(child)
+        yield from leaves(child, (*path, name))
+    others = node.get("additionalProperties")
+    if isinstance(others, dict):
+        yield from leaves(others, (*path, "<name>"))
+
+
+@pytest.mark.parametrize("path", sorted((REPO / "config").glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_scales_are_valid(path):
+    assert configuration.load(path.stem)["scale"] == path.stem
+
+
+def test_every_key_has_a_description_and_a_default():
+    for path, node in leaves():
+        assert node.get("description"), path
+        required = path == ("scale",) or path[:3] == ("lookahead", "panels", "<name>")
+        assert required or "default" in node, path
+
+
+def test_recipe_and_schema_have_the_same_keys():
+    assert set(Recipe.__dataclass_fields__) == set(configuration.schema()["$defs"]["recipe"]["properties"])
+
+
+def test_defaults_are_the_papers_values():
+    paper = configuration.load("paper")
+    assert len(paper["seeds"]) == 6
+    assert paper["lookahead"]["protocol"]["mnist"] | {"cycles": 0} == {
+        "initial": 100, "query": 20, "subset": 4000, "cycles": 0, "start": "warm", "view": "clean",
+    }  # fmt: skip
+    for dataset, initial in (("svhn", 1000), ("cifar10", 1000), ("cifar100", 10_000)):
+        protocol = paper["lookahead"]["protocol"][dataset]
+        assert (protocol["initial"], protocol["query"], protocol["subset"]) == (initial, 1000, 6000)
+    assert paper["recipes"]["l2-cifar100"]["lr"] == 1.0
+    assert paper["recipes"]["l2-cifar100"]["epochs"] == 200
+    assert set(grid.deviations(paper).values()) == {""}
+
+
+def test_a_partial_recipe_keeps_its_named_defaults():
+    config = configuration.check({"scale": "x", "recipes": {"l2-cifar100": {"epochs": 3}, "mine": {}}}, "x")
+    assert config["recipes"]["l2-cifar100"] | {"epochs": 200} == configuration.load("paper")["recipes"]["l2-cifar100"]
+    assert config["recipes"]["mine"] == config["recipes"]["l2"]
+
+
+def test_given_panels_replace_the_papers():
+    assert set(configuration.check(TINY, "x")["lookahead"]["panels"]) == {"thesis-2.2a"}
+
+
+def broken(*path, value):
+    config = copy.deepcopy(TINY)
+    node = config
+    for key in path[:-1]:
+        node = node[key]
+    node[path[-1]] = value
+    return config
+
+
+P = ("lookahead", "panels", "thesis-2.2a")
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        (broken("sedes", value=[1]), ["unknown key 'sedes'", "did you mean 'seeds'?"]),
+        (broken("seeds", value=[]), ["seeds", "found []", "at least 1"]),
+        (broken("seeds", value=[1, 1]), ["seeds", "no entry twice"]),
+        (broken("seeds", value="0"), ["seeds", "found '0'", "array"]),
+        (broken(*P, "width", value=-3), ["thesis-2.2a.width", "found -3", ">= 1"]),
+        (broken(*P, "width", value=2.5), ["thesis-2.2a.width", "found 2.5", "integer"]),
+        (broken(*P, "dataset", value="digit"), ["thesis-2.2a.dataset", "'digit'", "did you mean 'digits'?"]),
+        (broken(*P, "net", value="wnr"), ["thesis-2.2a.net", "'wnr'", "did you mean 'wrn'?"]),
+        (broken(*P, "strategies", value=["marign"]), ["strategies", "did you mean 'margin'?"]),
+        (broken(*P, "strategies", value=["entropy+map=minmax"]), ["its one spelling is 'entropy'"]),
+        (broken(*P, "recipe", value="l1"), ["thesis-2.2a.recipe", "did you mean 'l2'?"]),
+        (broken("recipes", "l2", "loss", value="mae"), ["recipes.l2.loss", "'mae'", "mse"]),
+        (broken("recipes", "l2", "lr", value=0), ["recipes.l2.lr", "> 0"]),
+        (broken("recipes", "l2", "epoch", value=3), ["recipes.l2", "did you mean 'epochs'?"]),
+        (broken("lookahead", "protocol", "digits", "initial", value=1299), ["protocol.digits", "1300 training images"]),
+        (broken("lookahead", "protocol", "digits", "query", value=41), ["protocol.digits", "larger than subset"]),
+        (broken("lookahead", "protocol", "digit", value={}), ["lookahead.protocol", "did you mean 'digits'?"]),
+        (broken("data", value={"average_pool": {"mnits": 2}}), ["average_pool", "did you mean 'mnist'?"]),
+        ({"seeds": [0]}, ["'scale' is missing"]),
+        ([], ["found []", "object"]),
+        (None, ["found None", "object"]),
+    ],
+)
+def test_a_mistake_is_one_line_that_says_everything(config, words):
+    with pytest.raises(UserError) as error:
+        configuration.check(config, "my.yaml")
+    message = str(error.value)
+    assert message.startswith("my.yaml: ")
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_yaml_errors_name_the_line(tmp_path):
+    path = tmp_path / "bad.yaml"
+    path.write_text("scale: x\nseeds: [1,\nrecipes: {}\n")
+    with pytest.raises(UserError, match=r"bad\.yaml, line \d+, column \d+: not valid YAML"):
+        configuration.load(str(path))
+
+
+def test_unknown_scale_names_the_nearest():
+    with pytest.raises(UserError, match="did you mean 'quick'"):
+        configuration.load("quik")
+
+
+def test_choose_takes_a_name_or_a_whole_file(tmp_path):
+    assert configuration.choose({}, []) == configuration.load("quick")
+    assert configuration.choose({"scale": "paper"}, []) == configuration.load("paper")
+    assert configuration.choose(TINY, ["tiny.yaml"]) == configuration.check(TINY, "x")
+    assert configuration.choose({"scale": "alone"}, ["alone.yaml"])["scale"] == "alone"
+
+
+def test_deviations_name_what_differs_and_only_that(tiny):
+    text = grid.deviations(tiny)["thesis-2.2a"]
+    assert "width 8 (paper 640)" in text
+    assert "dataset digits (paper svhn)" in text
+    assert "seeds 2 (paper 6)" in text
+    assert "momentum" not in text
+
+
+def test_cells_shared_by_panels_run_once(tiny):
+    panels = tiny["lookahead"]["panels"]
+    once = grid.cells(panels, [0, 1])
+    assert len(once) == 3 * 2
+    assert grid.cells(panels | {"thesis-A.1a": PANEL}, [0, 1]) == once
+
+
+def test_paths_keep_their_tail(tiny):
+    cell = grid.cells(tiny["lookahead"]["panels"], [0])[0]
+    record = grid.record_path("tiny", "lookahead", cell)
+    assert str(record) == "results/tiny/runs/lookahead/digits/wrn/width-8/l2/entropy/seed-0.json"
+    assert str(grid.log_path(record)) == "results/tiny/logs/lookahead/digits/wrn/width-8/l2/entropy/seed-0.log"
+    assert str(grid.resume_path(record)) == "results/tiny/resume/lookahead/digits/wrn/width-8/l2/entropy/seed-0.pt"
+
+
+def test_paper_grid_covers_the_thesis():
+    paper = configuration.load("paper")["lookahead"]["panels"]
+    settings = {(p["dataset"], p["net"], p["width"]) for p in paper.values()}
+    thesis = {
+        ("svhn", "wrn", 640),
+        ("cifar10", "wrn+layers=2", 640),
+        ("cifar100", "resnet18", 4),
+        ("mnist", "wrn", 640),
+    }
+    thesis |= {("svhn", "wrn+layers=2", 640), ("svhn", "resnet18", 4), ("cifar10", "resnet18", 4)}
+    assert settings >= thesis
+    assert {name for name in paper if name.startswith(("thesis-2.2", "thesis-A.1"))} == {
+        f"thesis-{name}" for name in ("2.2a", "2.2b", "2.2c", "A.1a", "A.1b", "A.1c", "A.1d")
+    }
+
+
+def test_yaml_files_have_comments_only_where_they_deviate():
+    assert yaml.safe_load((REPO / "config/paper.yaml").read_text()) == {"scale": "paper"}
+
+
+def test_component_names_and_schema_agree():
+    protocol = configuration.schema()["properties"]["lookahead"]["properties"]["protocol"]["properties"]
+    assert set(protocol) == set(registry.components("datasets"))

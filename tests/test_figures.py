@@ -1,0 +1,208 @@
+"""Every registered figure, from small made tables: it draws, can be read, and has the same bytes each time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import pytest
+from matplotlib.text import Text
+
+from bench import figures, registry, tables
+from bench.errors import UserError
+from bench.figures import _style
+
+ROOT = Path(__file__).parent.parent
+SIX = ["random", "entropy", "margin", "badge", "ll4al", "ntk"]
+LONG = ["random", "ntk", "ntk+kernel=first-logit", "ntk+kernel=full+mode=sequential", "least-confidence", "mystery"]
+SETTINGS = {
+    "thesis-2.2a": ("svhn", "wrn", 640),
+    "thesis-2.2b": ("cifar10", "wrn+layers=2", 640),
+    "thesis-2.2c": ("cifar100", "resnet18", 4),
+    "thesis-A.1a": ("mnist", "wrn", 640),
+    "thesis-A.1b": ("svhn", "wrn+layers=2", 640),
+    "thesis-A.1c": ("svhn", "resnet18", 4),
+    "thesis-A.1d": ("cifar10", "resnet18", 4),
+}
+
+
+def made(settings: dict, strategies: list[str], seeds: int, cycles: int, **data) -> dict[str, pd.DataFrame]:
+    """The tables of random curves, as they come back from disk (empty text as NaN)."""
+    panels = {
+        name: {"dataset": dataset, "net": net, "width": width, "recipe": "l2", "strategies": strategies}
+        for name, (dataset, net, width) in settings.items()
+    }
+    rng = np.random.default_rng(0)
+    facts = {"train": 50_000, "test": 10_000, "partial": False, "checksum": "c", "average_pool": 1} | data
+    records = [
+        {
+            **{"scale": "quick", "settings_hash": "h", "device": "cpu", "learning_rate": 1.0, "diverged": None},
+            "cell": {
+                "dataset": dataset,
+                "net": net,
+                "width": width,
+                "recipe": "l2",
+                "strategy": strategy,
+                "seed": seed,
+            },
+            "data": facts,
+            "cycles": [
+                {"cycle": c, "labelled": 1000 * (c + 1), "test_accuracy": 0.9 - 0.4 / (c + 1) + 0.01 * rng.normal()}
+                | {"test_loss": 0.1, "train_loss": 0.1, "train_accuracy": 1.0, "queried": []}
+                for c in range(cycles)
+            ],
+        }
+        for dataset, net, width in sorted(set(settings.values()))
+        for strategy in strategies
+        for seed in range(seeds)
+    ]
+    curves = tables.curves(records)
+    deviations = {name: f"seeds {seeds} (paper 6), width {width} (paper 640)" for name, (*_, width) in settings.items()}
+    frames = {
+        "lookahead-summary": tables.summary(curves, panels, deviations),
+        "lookahead-ranks": tables.ranks(curves, panels),
+    }
+    return {name: frame.replace("", np.nan) for name, frame in frames.items()}
+
+
+def digits(*panels: str) -> dict:
+    return dict.fromkeys(panels, ("digits", "wrn", 16))
+
+
+CASES = {
+    "paper": (SETTINGS, SIX, 6, 10),
+    "two cycles, long names": ({name: SETTINGS[name] for name in ("thesis-2.2a", "thesis-A.1b")}, LONG, 2, 2),
+    "one seed, one panel each": (digits("thesis-2.2b", "thesis-A.1d"), SIX[:3], 1, 6),
+    "one cycle": (digits("thesis-2.2a", "thesis-A.1a"), SIX[:2], 2, 1),
+    "one cycle, one seed": (digits("thesis-2.2a", "thesis-A.1a"), SIX[:2], 1, 1),
+    "without random": (digits("thesis-2.2a", "thesis-A.1a"), SIX[1:4], 2, 3),
+    "nothing": (digits("thesis-9"), SIX[:2], 1, 1),
+}
+
+
+@pytest.fixture(scope="module", params=CASES, ids=str)
+def case(request) -> dict[str, pd.DataFrame]:
+    return made(*CASES[request.param])
+
+
+def texts(figure) -> list[Text]:
+    with mpl.rc_context(_style.STYLE):
+        figure.draw_without_rendering()
+    return [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
+
+
+@pytest.mark.parametrize("name", registry.components("figures"))
+def test_figures_can_be_read(name, case):
+    """No small type, nothing off the page, no panel title on another; each strategy once in the legend."""
+    needed = registry.components("figures")[name].constants["TABLES"]
+    assert set(needed) <= set(case), "make this table above, so that the figure is tested"
+    figure = figures.draw(name, case)
+    page = figure.bbox.padded(1)
+    for text in texts(figure):
+        assert text.get_fontsize() >= 6
+        box = text.get_window_extent()
+        # ticks beyond the limits of their axes have a text but are not drawn
+        drawn = text.axes is None or text not in [*text.axes.get_xticklabels(), *text.axes.get_yticklabels()]
+        assert not drawn or (page.contains(box.x0, box.y0) and page.contains(box.x1, box.y1)), text
+    titles = [axes.title.get_window_extent() for axes in figure.axes if axes.get_title()]
+    assert not any(a.overlaps(b) for place, a in enumerate(titles) for b in titles[:place])
+    for legend in figure.legends:
+        names = [text.get_text() for text in legend.get_texts()]
+        assert len(names) == len(set(names))
+        assert set(names) == set(case["lookahead-summary"]["strategy"])
+        assert not any(legend.get_window_extent().overlaps(title) for title in titles)
+
+
+def test_numbers_of_random_do_not_touch():
+    figure = figures.draw("thesis-2.2", made(SETTINGS, SIX, 6, 10))
+    texts(figure)
+    for axes in figure.axes:
+        boxes = [text.get_window_extent() for text in axes.texts]
+        assert len(boxes) == 10
+        assert not any(a.overlaps(b) for place, a in enumerate(boxes) for b in boxes[:place])
+        lowest = min(line.get_window_extent().y0 for line in axes.lines)
+        assert all(box.y1 < lowest for box in boxes)
+
+
+def test_what_the_curves_show():
+    drawn = made(SETTINGS, SIX, 6, 3)
+    summary = drawn["lookahead-summary"]
+    rows = summary[(summary["panel"] == "thesis-2.2b") & (summary["strategy"] == "ntk")]
+    by_difference = figures.draw("thesis-2.2", drawn).axes[1]
+    assert by_difference.get_title() == "(b) CIFAR-10, 2-layer WRN,\nwidth 640"
+    line = next(line for line in by_difference.lines if line.get_label() == "ntk")
+    assert line.get_ydata() == pytest.approx(100 * rows["difference_mean"].to_numpy())
+    plain = figures.draw("thesis-A.4", drawn)
+    line = next(line for line in plain.axes[1].lines if line.get_label() == "ntk")
+    assert line.get_ydata() == pytest.approx(100 * rows["accuracy_mean"].to_numpy())
+    assert len(plain.axes) == 7
+    assert all(len(axes.collections) == len(SIX) for axes in plain.axes)  # shaded intervals
+
+
+def test_panels_of_one_setting_are_drawn_once():
+    figure = figures.draw(
+        "thesis-A.4", made(digits("thesis-2.2a", "thesis-A.1a", "thesis-A.1d"), SIX, 2, 3, partial=True)
+    )
+    (axes,) = figure.axes
+    assert axes.get_title().replace("\n", " ") == "2.2a = A.1a = A.1d: digits, 1-layer WRN, width 16, partial data"
+    assert len(axes.lines) == len(SIX)
+
+
+def test_an_empty_figure_says_so():
+    (text,) = texts(figures.draw("thesis-2.2", made(*CASES["nothing"])))
+    assert text.get_text().replace("\n", " ") == "no finished cells for panels thesis-2.2a, thesis-2.2b, thesis-2.2c"
+
+
+def test_footnote_says_scale_data_seeds_and_departures():
+    figure = figures.draw(
+        "thesis-2.2", made({"thesis-2.2a": ("digits", "wrn", 16)} | {"thesis-2.2b": ("digits", "wrn", 32)}, SIX, 3, 4)
+    )
+    (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
+    assert "Scale quick; digits, 50,000 train / 10,000 test; n = 3 seeds; device cpu." in note
+    assert "all panels: seeds 3 (paper 6); 2.2a: width 16 (paper 640); 2.2b: width 32 (paper 640)." in note
+    assert "No finished cells: 2.2c." in note
+
+
+def test_a_strategy_looks_the_same_in_every_figure():
+    few, many = _style.styles(["ntk+kernel=full", "ntk", "random"]), _style.styles([*SIX, *LONG, "ntk+kernel=full"])
+    assert all(many[name] == style for name, style in few.items())
+    looks = [(style["color"], style["marker"], style["linestyle"]) for style in many.values()]
+    assert len(looks) == len(set(looks))
+    assert next(iter(many)) == "random"
+
+
+def test_unknown_figures_and_missing_tables_are_named():
+    with pytest.raises(UserError, match="thesis-A"):
+        figures.draw("thesis-22", {})
+    with pytest.raises(UserError, match="lookahead-summary"):
+        figures.draw("thesis-2.2", {})
+
+
+ELSEWHERE = """
+import sys
+import pandas as pd
+from bench import figures, registry
+folder = sys.argv[1]
+for name, component in registry.components("figures").items():
+    found = {table: pd.read_csv(f"{folder}/{table}.csv") for table in component.constants["TABLES"]}
+    figures.save(figures.draw(name, found), f"{folder}/there/{name}")
+assert "torch" not in sys.modules
+"""
+
+
+def test_same_tables_same_bytes_in_another_process_without_torch(tmp_path):
+    for name, frame in made(digits("thesis-2.2b", "thesis-A.1d"), LONG, 3, 3).items():
+        tables.write(frame, tmp_path / f"{name}.csv")
+    command = [sys.executable, "-W", "error::UserWarning", "-c", ELSEWHERE, str(tmp_path)]
+    there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"})
+    written = []
+    for name, component in registry.components("figures").items():
+        found = {table: pd.read_csv(tmp_path / f"{table}.csv") for table in component.constants["TABLES"]}
+        written += figures.save(figures.draw(name, found), tmp_path / "here" / name)
+    assert there.wait(timeout=120) == 0
+    assert sorted(written) == sorted((tmp_path / "here").iterdir())
+    for here in written:
+        assert here.read_bytes() == (tmp_path / "there" / here.name).read_bytes()

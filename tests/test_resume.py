@@ -1,0 +1,150 @@
+"""A run killed at any moment and started again ends in the same bytes as an unbroken one."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from conftest import REPO, bench, run_words
+
+from bench.resume import Journal, is_running, sole_run
+
+# Kill this process for good (SIGKILL, nothing can be cleaned up) at the n-th call of a function.
+SABOTAGE = """
+import importlib, os, signal, sys
+module, name, count = sys.argv.pop(1), sys.argv.pop(1), int(sys.argv.pop(1))
+owner = importlib.import_module(module)
+for part in name.split(".")[:-1]:
+    owner = getattr(owner, part)
+original = getattr(owner, name.split(".")[-1])
+calls = 0
+def deadly(*words, **more):
+    global calls
+    calls += 1
+    if calls == count:
+        if name == "save":  # torch.save(value, path): leave half a file behind
+            original(*words, **more)
+            os.truncate(words[1], os.path.getsize(words[1]) // 2)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return original(*words, **more)
+setattr(owner, name.split(".")[-1], deadly)
+from bench.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+MOMENTS = [
+    ("torch.optim", "SGD.step", 3),  # in the middle of the second epoch, before anything was saved
+    ("torch.optim", "SGD.step", 13),  # in the middle of an epoch of the second cycle
+    ("torch", "save", 2),  # in the middle of writing a resume file
+    ("os", "fsync", 1),  # the first resume file complete, but perhaps not on the disk
+    ("os", "replace", 3),  # a later resume file complete, but not yet in place
+    ("bench.strategies", "top", 2),  # while querying
+    ("bench.records", "write_json", 1),  # all computed, nothing written
+    ("bench.records", "write_json", 2),  # how it was found written, what was found not
+    ("bench.resume", "Journal.remove", 1),  # the record written, the resume file still there
+]
+
+
+@pytest.fixture(scope="module")
+def unbroken(cell, settings, root, tmp_path_factory):
+    out = tmp_path_factory.mktemp("unbroken") / "x.json"
+    assert bench(*run_words(cell, settings, root, out)).returncode == 0
+    return out.read_bytes()
+
+
+@pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: f"{moment[1]}-{moment[2]}")
+def test_killed_and_started_again(moment, unbroken, cell, settings, root, tmp_path):
+    out = tmp_path / "x.json"
+    words = run_words(cell, settings, root, out)
+    killed = subprocess.run([sys.executable, "-c", SABOTAGE, *map(str, moment), *words], cwd=REPO, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    again = bench(*words)
+    assert again.returncode == 0, again.stderr
+    assert out.read_bytes() == unbroken
+    assert not out.with_suffix(".pt").exists()
+    expected = 1 if moment[1:] in (("SGD.step", 3), ("fsync", 1), ("Journal.remove", 1)) else 2
+    assert json.loads((tmp_path / "x.meta.json").read_text())["attempts"] == expected
+
+
+def test_killed_at_arbitrary_times_again_and_again(unbroken, cell, settings, root, tmp_path):
+    """No chosen moment: kill by the clock until one attempt gets through."""
+    slow = settings | {"recipe": settings["recipe"] | {"epochs": 150}}
+    out = tmp_path / "x.json"
+    words = [sys.executable, "-m", "bench", *run_words(cell, slow, root, out)]
+    reference = tmp_path / "reference" / "x.json"
+    assert bench(*run_words(cell, slow, root, reference)).returncode == 0
+    kills = 0
+    for patience in (4.0, 5.0, 60):
+        process = subprocess.Popen(words, cwd=REPO, stderr=subprocess.DEVNULL)
+        try:
+            assert process.wait(patience) == 0
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills += 1
+    assert kills >= 1
+    assert out.read_bytes() == reference.read_bytes()
+
+
+def test_another_run_s_resume_file_is_not_continued(cell, settings, root, tmp_path, unbroken):
+    out = tmp_path / "x.json"
+    torch.save({"identity": "another", "seconds": {}, "attempts": 7, "state": {}}, out.with_suffix(".pt"))
+    result = bench(*run_words(cell, settings, root, out))
+    assert "starting afresh" in result.stderr
+    assert out.read_bytes() == unbroken
+
+
+def test_a_resume_file_cannot_run_code(tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return os.mkdir, (str(tmp_path / "broken-in"),)
+
+    torch.save({"identity": "x", "state": Evil()}, tmp_path / "x.pt")
+    journal = Journal(tmp_path / "x.pt", "x", torch.device("cpu"))
+    journal.open()
+    assert journal.state is None
+    assert not (tmp_path / "broken-in").exists()
+
+
+def test_seconds_add_up_over_attempts(tmp_path):
+    first = Journal(tmp_path / "x.pt", "x", torch.device("cpu"))
+    with first.clock("train"):
+        time.sleep(0.05)
+        first.save({"at": torch.arange(3)})
+        time.sleep(10**-2)  # lost with the kill
+    second = Journal(tmp_path / "x.pt", "x", torch.device("cpu"))
+    second.open()
+    assert second.attempts == 2
+    assert 0.05 <= second.seconds["train"] < first.seconds["train"]
+    with second.clock("train"):
+        time.sleep(0.02)
+    assert second.seconds["train"] >= 0.07
+    assert second.state["at"].tolist() == [0, 1, 2]
+
+
+def test_a_cell_is_computed_by_one_process_at_a_time(tmp_path, cell, settings, root):
+    lock = tmp_path / "x.lock"
+    assert not is_running(lock)
+    with sole_run(lock):
+        assert is_running(lock)
+        words = [sys.executable, "-m", "bench", *run_words(cell, settings, root, tmp_path / "x.json")]
+        waiting = subprocess.Popen(words, cwd=REPO, stderr=subprocess.PIPE, text=True)
+        line = waiting.stderr.readline()
+        assert f"process {os.getpid()} on" in line
+        assert "waiting" in line
+        assert not (tmp_path / "x.json").exists()
+    waiting.communicate(timeout=60)
+    assert waiting.returncode == 0
+    assert (tmp_path / "x.json").exists()
+    assert not is_running(lock)
+
+
+def test_a_finished_cell_is_not_computed_again(tmp_path, cell, settings, root):
+    words = run_words(cell, settings, root, tmp_path / "x.json")
+    assert bench(*words).returncode == 0
+    before = (tmp_path / "x.json").stat().st_mtime_ns
+    assert "done already" in bench(*words).stderr
+    assert (tmp_path / "x.json").stat().st_mtime_ns == before

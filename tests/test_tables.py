@@ -1,0 +1,282 @@
+"""Tables from made records: numbers by hand, unfinished grids, and what is refused."""
+
+import gc
+import math
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from bench import published, tables
+from bench.errors import UserError
+
+
+@pytest.fixture(autouse=True, scope="module")
+def frozen():
+    """statsmodels collects garbage at every call; spare it all that was imported."""
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
+SETTING = {"dataset": "digits", "net": "wrn", "width": 16, "recipe": "l2"}
+PANELS = {
+    "thesis-2.2a": SETTING | {"strategies": ["random", "entropy", "margin"]},
+    "thesis-A.1a": SETTING | {"strategies": ["random", "entropy", "margin"]},
+    "thesis-A.1b": SETTING | {"net": "resnet18", "strategies": ["random", "entropy", "margin"]},
+}
+
+
+def record(strategy: str, seed: int, accuracies: list[float], **changes) -> dict:
+    """A record as a run writes it; `changes` go to the cell, to the data, or to the top."""
+    cell = SETTING | {"strategy": strategy, "seed": seed}
+    data = {"name": "digits", "train": 1300, "test": 497, "partial": False, "checksum": "c0", "average_pool": 1}
+    top = {"scale": "quick", "settings_hash": "ab12", "device": "cpu", "learning_rate": 1.25, "diverged": None}
+    for part in (cell, data, top):
+        part.update({key: changes.pop(key) for key in list(changes) if key in part})
+    assert not changes
+    cycles = [
+        {"cycle": c, "labelled": 20 + 10 * c, "test_accuracy": a, "test_loss": 0.1, "train_loss": 1e-5}
+        | {"train_accuracy": 1.0, "queried": []}
+        for c, a in enumerate(accuracies)
+    ]
+    return {"schema": 1, "study": "lookahead", "cell": cell, "data": data, "cycles": cycles} | top
+
+
+GRID = [
+    record("random", 0, [0.5, 0.6]),
+    record("random", 1, [0.7, 0.8]),
+    record("entropy", 0, [0.6, 0.8]),
+    record("entropy", 1, [0.8, 0.8]),
+    record("margin", 0, [0.4, 0.7]),
+]
+
+
+def one(frame: pd.DataFrame, **where) -> pd.Series:
+    rows = frame[np.logical_and.reduce([frame[key] == value for key, value in where.items()])]
+    assert len(rows) == 1
+    return rows.iloc[0]
+
+
+def test_curves():
+    curves = tables.curves(reversed(GRID))
+    assert list(curves.columns) == tables.CURVES
+    assert len(curves) == 10
+    row = one(curves, strategy="entropy", seed=0, cycle=1)
+    assert (row["labelled"], row["test_accuracy"], row["train_size"], row["diverged"]) == (30, 0.8, 1300, False)
+    restarted = record("random", 0, [0.5], diverged={"cycle": 0, "epoch": 3, "learning_rate": 1.25})
+    assert tables.curves([restarted])["diverged"].all()
+
+
+def test_summary_by_hand():
+    summary = tables.summary(tables.curves(GRID), PANELS, {"thesis-2.2a": "width 16 (paper 640)"})
+    assert list(summary.columns) == tables.SUMMARY
+    assert set(summary["panel"]) == {"thesis-2.2a", "thesis-A.1a"}  # nothing has finished for A.1b
+    row = one(summary, panel="thesis-2.2a", strategy="entropy", cycle=0)
+    assert (row["n"], row["labelled"], row["device"]) == (2, 20, "cpu")
+    assert row["data"] == "digits, 1,300 train / 497 test"
+    assert row["accuracy_mean"] == pytest.approx(0.7)
+    assert row["accuracy_sd"] == pytest.approx(0.1 * math.sqrt(2))
+    assert row["accuracy_high"] - row["accuracy_mean"] == pytest.approx(12.7062047 * 0.1)  # t with 1 degree of freedom
+    assert row["difference_mean"] == pytest.approx(0.1)  # +0.1 at both seeds: paired, so no spread
+    assert row["difference_sd"] == pytest.approx(0)
+    assert row["deviations"] == "width 16 (paper 640)"
+    assert one(summary, panel="thesis-A.1a", strategy="entropy", cycle=0)["deviations"] == ""
+    single = one(summary, panel="thesis-2.2a", strategy="margin", cycle=1)
+    assert single["n"] == single["difference_n"] == 1
+    assert single["difference_mean"] == pytest.approx(0.1)
+    assert math.isnan(single["accuracy_sd"])
+    assert math.isnan(single["accuracy_low"])
+
+
+def test_differences_are_paired_by_seed():
+    unpaired = [record("random", 0, [0.5]), record("entropy", 0, [0.6]), record("entropy", 1, [0.9])]
+    row = one(tables.summary(tables.curves(unpaired), PANELS), panel="thesis-2.2a", strategy="entropy")
+    assert (row["n"], row["difference_n"]) == (2, 1)
+    assert row["difference_mean"] == pytest.approx(0.1)
+    alone = tables.summary(tables.curves(unpaired[1:]), PANELS)
+    assert alone["difference_mean"].isna().all()
+
+
+def test_marks_of_data_and_devices(capsys):
+    marked = [
+        record("random", seed, [0.5], partial=True, average_pool=2, device=device)
+        for seed, device in enumerate(("cpu", "cuda"))
+    ]
+    summary = tables.summary(tables.curves(marked), {"p": PANELS["thesis-2.2a"]})
+    assert summary["data"].unique().tolist() == ["digits, 1,300 train / 497 test, partial, 2x2 average-pooled"]
+    assert summary["device"].unique().tolist() == ["cpu+cuda"]
+    assert "p puts together results of different devices (cpu+cuda)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"checksum": "c1"}, ["data checksum of digits", "c0 in", "c1 in digits/wrn/16/l2/entropy/7"]),
+        ({"checksum": "c1", "net": "resnet18"}, ["data checksum of digits", "digits/resnet18"]),
+        ({"settings_hash": "cd34"}, ["settings_hash of digits, wrn, 16, l2", "cd34 in digits/wrn/16/l2/entropy/7"]),
+        ({"scale": "cpu"}, ["scale differs", "quick in", "cpu in"]),
+        ({"seed": 1}, ["more than one record", "digits/wrn/16/l2/entropy/1"]),
+    ],
+)
+def test_what_does_not_belong_together_is_refused(other, words):
+    odd = record("entropy", 7, [0.5, 0.6])
+    for part in (odd["cell"], odd["data"], odd):
+        part.update({key: value for key, value in other.items() if key in part})
+    with pytest.raises(UserError) as error:
+        tables.curves([*GRID, odd])
+    assert all(word in str(error.value) for word in words)
+
+
+def test_settings_may_differ_between_settings():
+    tables.curves([*GRID, record("random", 0, [0.5], net="resnet18", settings_hash="cd34")])
+
+
+def test_areas_by_hand():
+    longer = [*GRID, record("entropy", 2, [0.9])]  # stopped after one of two cycles
+    areas = tables.areas(tables.curves(longer), PANELS)
+    assert list(areas.columns) == tables.AREAS
+    row = one(areas, panel="thesis-A.1a", strategy="entropy")
+    assert row["n"] == 2
+    assert row["area_mean"] == pytest.approx((0.7 + 0.8) / 2)
+    assert row["difference_mean"] == pytest.approx(((0.7 - 0.55) + (0.8 - 0.75)) / 2)
+    assert tables.areas(tables.curves([record("random", 0, [0.5])]), PANELS)["area_mean"].tolist() == [0.5, 0.5]
+
+
+def test_tests_use_the_seeds_all_strategies_have():
+    tests = tables.tests(tables.curves(GRID), PANELS)
+    assert list(tests.columns) == tables.TESTS
+    cycles = one(tests, panel="thesis-2.2a", blocks="cycles", test="friedman")
+    assert (cycles["blocks_n"], cycles["strategies_n"], cycles["seeds_n"]) == (2, 3, 1)
+    assert cycles["statistic"] == pytest.approx(3)  # ranks 2 1 3 and 3 1 2: 12 / 24 * (25 + 4 + 25) - 24
+    seeds = one(tests, panel="thesis-2.2a", blocks="seeds", test="friedman")
+    assert math.isnan(seeds["p"])
+    assert seeds["note"] == "needs 2 blocks, has 1"
+    pair = one(tests, panel="thesis-2.2a", blocks="cycles", test="paired-t", strategy_a="random", strategy_b="margin")
+    assert pair["mean_difference"] == pytest.approx(0)
+    assert len(tests[tests["panel"] == "thesis-A.1a"]) == 2 * (1 + 3 + 3)
+
+
+def test_tests_say_which_strategies_are_missing():
+    tests = tables.tests(tables.curves(GRID[:4]), PANELS)
+    whole = one(tests, panel="thesis-2.2a", blocks="cycles", test="friedman")
+    assert whole["note"] == "needs 3 strategies, has 2; no finished cell of margin"
+    pair = one(tests, panel="thesis-2.2a", blocks="seeds", test="paired-t")
+    assert pair["mean_difference"] == pytest.approx(-0.1)
+    assert pair["p"] == pair["p_holm"] == pytest.approx(1 - 2 / math.pi * math.atan(2))  # t = -2, one degree of freedom
+
+
+def test_equal_accuracies_in_another_order_stay_tied():
+    grid = [
+        record(s, i, [a])
+        for s, values in (("random", (0.1, 0.2, 0.3)), ("entropy", (0.3, 0.2, 0.1)))
+        for i, a in enumerate(values)
+    ]
+    tests = tables.tests(tables.curves(grid), PANELS)
+    seeds = one(tests, panel="thesis-2.2a", blocks="seeds", test="paired-t")
+    assert seeds["mean_difference"] == pytest.approx(0, abs=1e-12)
+    ranks = tables.ranks(
+        tables.curves([*grid, *(record("margin", i, [a]) for i, a in enumerate((0.2, 0.2, 0.2)))]), PANELS
+    )
+    assert one(ranks, kind="rank", strategy_a="margin")["value"] == pytest.approx(2)
+
+
+def test_ranks_over_shared_strategies_and_complete_blocks():
+    panels = PANELS | {"width": SETTING | {"width": 32, "strategies": ["random", "ntk"]}}
+    panels["thesis-A.1a"] = SETTING | {"strategies": ["random", "ntk"]}  # ntk runs in one of the settings only
+    second = [record(s, 0, [a], net="resnet18") for s, a in (("random", 0.1), ("entropy", 0.2), ("margin", 0.3))]
+    ranks = tables.ranks(tables.curves([*GRID, *second, record("ntk", 0, [0.9, 0.9])]), panels)
+    assert list(ranks.columns) == tables.RANKS
+    assert set(ranks["blocks_n"]) == {2}  # seed 1 lacks margin
+    assert set(ranks["settings_n"]) == {2}
+    found = ranks[ranks["kind"] == "rank"].set_index("strategy_a")["value"]
+    assert found.to_dict() == {"random": 2.75, "entropy": 1.5, "margin": 1.75}  # from 2.5 1 2.5 and 3 2 1
+    assert (ranks["kind"] == "nemenyi").sum() == 3
+
+
+def test_costs_keep_machines_apart():
+    def meta(name: str, seconds: float) -> dict:
+        times = {"train": seconds, "query": 1.0, "evaluate": 2.0, "total": seconds + 3}
+        return {"seconds": times, "peak_memory_mb": 10 * seconds, "threads": 1, "device": {"kind": "cpu", "name": name}}
+
+    runs = [record("random", seed, [0.5]) for seed in range(3)]
+    costs = tables.costs(runs, [meta("big", 1.0), meta("big", 3.0), meta("small", 9.0)])
+    assert list(costs.columns) == tables.COSTS
+    row = one(costs, device_name="big")
+    assert (row["n"], row["train_seconds"], row["total_seconds"], row["peak_memory_mb"]) == (2, 2, 5, 30)
+    assert one(costs, device_name="small")["n"] == 1
+
+
+def thesis_grid(accuracy: dict[str, float], spread: float = 0.01) -> list[dict]:
+    rng = np.random.default_rng(1)
+    return [
+        record(name, seed, [mean + 0.05 * c + spread * rng.normal() for c in range(6)])
+        for name, mean in accuracy.items()
+        for seed in range(6)
+    ]
+
+
+TABLE_2_1 = {"thesis-2.1b": SETTING | {"strategies": ["gp", "gp-random", "infinite", "ntk", "one-step", "random"]}}
+
+
+def compare(grid: list[dict]) -> pd.DataFrame:
+    return tables.thesis_2_1(tables.tests(tables.curves(grid), TABLE_2_1), published.read("thesis-2.1"))
+
+
+def test_thesis_2_1_not_measured():
+    found = compare(thesis_grid({"random": 0.6}))
+    assert len(found) == 7
+    assert set(found["verdict"]) == set(found["verdict_seeds"]) == {"not measured"}
+    assert one(found, test="friedman")["p_published"] == 0.0045
+
+
+def test_thesis_2_1_verdicts():
+    as_published = {"ntk": 0.65, "one-step": 0.6, "infinite": 0.6, "gp": 0.5, "random": 0.6, "gp-random": 0.5}
+    found = compare(thesis_grid(as_published))
+    friedman = one(found, test="friedman")
+    assert friedman["verdict"] == friedman["verdict_seeds"] == "agrees"
+    assert friedman["blocks_n_cycles"] == 6
+    assert one(found, strategy_a="ntk", strategy_b="gp")["verdict"] == "agrees"
+    assert one(found, strategy_a="one-step", strategy_b="infinite")["verdict"] == "agrees"
+    assert one(found, strategy_a="infinite", strategy_b="gp")["verdict"] == "disagrees"  # significant here, not there
+    reversed_sign = compare(thesis_grid(as_published | {"ntk": 0.4}))
+    assert one(reversed_sign, strategy_a="ntk", strategy_b="gp")["verdict"] == "disagrees"
+    some = compare(thesis_grid({"ntk": 0.65, "gp": 0.5, "infinite": 0.6}))
+    assert one(some, test="friedman")["verdict"] == "not measured"  # of three methods it would be another test
+    assert one(some, strategy_a="ntk", strategy_b="gp")["verdict"] == "agrees"
+
+
+def test_published():
+    table = published.read("thesis-2.1")
+    assert list(table.columns) == ["test", "strategy_a", "strategy_b", "p", "better", "source"]
+    assert (table["source"] != "").all()
+    with pytest.raises(UserError, match=r"did you mean 'thesis-2\.1'"):
+        published.read("thesis-21")
+
+
+@pytest.mark.parametrize("records", [[], GRID[:1]], ids=["nothing", "one cell"])
+def test_every_table_of_a_grid_hardly_begun(records, tmp_path):
+    curves = tables.curves(records)
+    for make in (tables.summary, tables.areas, tables.tests, tables.ranks):
+        frame = make(curves, PANELS | TABLE_2_1)
+        tables.write(frame, tmp_path / "table.csv")
+        assert len(pd.read_csv(tmp_path / "table.csv")) == len(frame)
+    assert set(compare(records)["verdict"]) == {"not measured"}
+
+
+def test_write_is_stable_and_whole(tmp_path):
+    curves = tables.curves(GRID)
+    tables.write(curves, tmp_path / "new" / "a.csv")
+    tables.write(curves.sample(frac=1, random_state=0), tmp_path / "new" / "b.csv")
+    first, second = ((tmp_path / "new" / name).read_bytes() for name in ("a.csv", "b.csv"))
+    assert first == second
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == ["a.csv", "b.csv"]
+
+
+def test_numbers_have_ten_digits(tmp_path):
+    """Also next to a panel that is too small for any test."""
+    curves = tables.curves(thesis_grid({"random": 0.6, "entropy": 0.7, "margin": 0.65}))
+    for make in (tables.summary, tables.areas, tables.tests, tables.ranks):
+        tables.write(make(curves, PANELS | TABLE_2_1), tmp_path / "table.csv")
+        assert not re.search(r"\d\.\d{17}", (tmp_path / "table.csv").read_text())
