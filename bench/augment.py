@@ -15,4 +15,4 @@ def flip_crop(x: Tensor, generator: torch.Generator, padding: int = 4) -> Tensor
     rows = shift[0, :, None] + torch.arange(height, device=x.device)  # (N, H)
     columns = shift[1, :, None] + torch.arange(width, device=x.device)  # (N, W)
     each = torch.arange(n, device=x.device)[:, None, None]
-    return x.permute(0, 2, 3, 1)[each, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2).contiguous()
+    return x.permute(0, 2, 3, 1)[each, rows[:, :, None], columns[:, None, :]].permute(0, 3, 1, 2)  # channels last

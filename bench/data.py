@@ -35,11 +35,11 @@ class Data:
     checksum: str
 
     def images(self, split: str, indices: np.ndarray | slice = slice(None)) -> torch.Tensor:
-        """Normalised float images of a split, `(n, C, h, w)`."""
+        """Normalised float images of a split, `(n, C, h, w)`, channels last in memory (faster convolutions)."""
         x = self.arrays[f"x_{split}"][indices].float() / 255  # (n, C, H, W)
         if self.average_pool > 1:
             x = F.avg_pool2d(x, self.average_pool)  # (n, C, h, w)
-        return (x - self.mean) / self.std
+        return ((x - self.mean) / self.std).contiguous(memory_format=torch.channels_last)
 
     def labels(self, split: str, indices: np.ndarray | slice = slice(None)) -> torch.Tensor:
         return self.arrays[f"y_{split}"][indices].long()  # (n,)

@@ -24,7 +24,19 @@ TABLE_2_1 = {"name": "thesis-2.1", "panel": "thesis-2.1b", "strategies": ["ntk",
 ALPHA = 0.05
 
 CURVES = [
-    *("scale", "dataset", "train_size", "test_size", "partial", "average_pool", "net", "width", "recipe", "strategy"),
+    *(
+        "scale",
+        "data",
+        "dataset",
+        "train_size",
+        "test_size",
+        "partial",
+        "average_pool",
+        "net",
+        "width",
+        "recipe",
+        "strategy",
+    ),
     *("seed", "device", "learning_rate", "diverged", "cycle", "labelled", "test_accuracy", "test_loss", "train_loss"),
     *("train_accuracy", "settings_hash"),
 ]
@@ -35,16 +47,16 @@ SUMMARY = [
     "deviations",
 ]
 AREAS = [
-    *("scale", "panel", *SETTING, "strategy", "n", "area_mean", "area_sd", "area_low", "area_high", "difference_n"),
-    *("difference_mean", "difference_sd", "difference_low", "difference_high"),
+    *("scale", "panel", "data", *SETTING, "strategy", "n", "area_mean", "area_sd", "area_low", "area_high"),
+    *("difference_n", "difference_mean", "difference_sd", "difference_low", "difference_high"),
 ]
 NUMBERS = ["statistic", "p", "p_holm", "effect", "mean_difference"]
 TESTS = [
-    *("scale", "panel", "blocks", "test", *stats.PAIR, "blocks_n", "strategies_n", "seeds_n", *NUMBERS, "note"),
+    *("scale", "panel", "data", "blocks", "test", *stats.PAIR, "blocks_n", "strategies_n", "seeds_n", *NUMBERS, "note"),
 ]
 RANKS = ["scale", "kind", *stats.PAIR, "value", "blocks_n", "settings_n", "seeds_n", "data", "note"]
 COSTS = [
-    *("scale", *SETTING, "strategy", "device_name", "threads", "n", "train_seconds", "query_seconds"),
+    *("scale", "data", *SETTING, "strategy", "device_name", "threads", "n", "train_seconds", "query_seconds"),
     *("evaluate_seconds", "total_seconds", "peak_memory_mb"),
 ]
 
@@ -64,6 +76,7 @@ def curves(records: Iterable[dict]) -> pd.DataFrame:
         {
             **record["cell"],
             "scale": record["scale"],
+            "data": _phrase(record["data"]),
             "train_size": record["data"]["train"],
             "test_size": record["data"]["test"],
             "partial": record["data"]["partial"],
@@ -121,7 +134,6 @@ def summary(curves: pd.DataFrame, panels: dict, deviations: Mapping[str, str] | 
                 {
                     **group.iloc[0],
                     "panel": panel,
-                    "data": _phrase(group.iloc[0]),
                     "device": device,
                     "n": len(group),
                     **_prefixed("accuracy", group["test_accuracy"]),
@@ -183,7 +195,8 @@ def tests(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
                 ]
             )
             sizes = {"blocks_n": len(blocks), "strategies_n": len(present), "seeds_n": len(seeds)}
-            parts.append(part.assign(scale=curves["scale"].iloc[0], panel=panel, blocks=kind, **sizes))
+            origin = {"scale": curves["scale"].iloc[0], "panel": panel, "data": shown["data"].iloc[0]}
+            parts.append(part.assign(blocks=kind, **origin, **sizes))
     table = pd.concat(parts, ignore_index=True)[TESTS] if parts else pd.DataFrame(columns=TESTS)
     return table.astype(dict.fromkeys(NUMBERS, float))  # columns that no test of a part fills would become objects
 
@@ -218,7 +231,7 @@ def ranks(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
         blocks_n=len(blocks),
         settings_n=len(blocks.groupby(SETTING)),
         seeds_n=blocks.index.get_level_values("seed").nunique(),
-        data="; ".join(sorted({_phrase(row) for _, row in counted.reset_index().iterrows()})),
+        data="; ".join(sorted(counted["data"].unique())),
     ).fillna({"strategy_b": "", "note": ""})[RANKS]
 
 
@@ -231,6 +244,7 @@ def costs(records: Iterable[dict], metas: Iterable[dict]) -> pd.DataFrame:
         {
             **record["cell"],
             "scale": record["scale"],
+            "data": _phrase(record["data"]),
             "device_name": meta["device"]["name"],
             "threads": meta["threads"],
             "peak_memory_mb": meta["peak_memory_mb"],
@@ -260,6 +274,8 @@ def thesis_2_1(tests: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
         found = found.reindex(pd.MultiIndex.from_frame(published[["test", *stats.PAIR]]))
         for column in ("p", "mean_difference", "blocks_n"):
             table[f"{column}_{kind}"] = found[column].to_numpy(dtype=float)
+    panel = tests[tests["panel"] == TABLE_2_1["panel"]]
+    table = table.assign(**{key: "; ".join(panel[key].unique()) for key in ("scale", "data")})
     table["verdict"] = [_verdict(row, "cycles") for _, row in table.iterrows()]
     table["verdict_seeds"] = [_verdict(row, "seeds") for _, row in table.iterrows()]
     return table
@@ -306,11 +322,11 @@ def _runs(curves: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=[*CURVES, "area"])
 
 
-def _phrase(row: pd.Series) -> str:
+def _phrase(data: dict) -> str:
     """`digits, 1,300 train / 497 test, partial, 2x2 average-pooled`"""
-    phrase = f"{row['dataset']}, {row['train_size']:,} train / {row['test_size']:,} test"
-    pool = row["average_pool"]
-    return phrase + (", partial" if row["partial"] else "") + (f", {pool}x{pool} average-pooled" if pool > 1 else "")
+    pool = data["average_pool"]
+    marks = (", partial" if data["partial"] else "") + (f", {pool}x{pool} average-pooled" if pool > 1 else "")
+    return f"{data['name']}, {data['train']:,} train / {data['test']:,} test{marks}"
 
 
 def _prefixed(name: str, values: pd.Series) -> dict[str, float]:

@@ -48,7 +48,7 @@ def made(settings: dict, strategies: list[str], seeds: int, cycles: int, **data)
                 "strategy": strategy,
                 "seed": seed,
             },
-            "data": facts,
+            "data": facts | {"name": dataset},
             "cycles": [
                 {"cycle": c, "labelled": 1000 * (c + 1), "test_accuracy": 0.9 - 0.4 / (c + 1) + 0.01 * rng.normal()}
                 | {"test_loss": 0.1, "train_loss": 0.1, "train_accuracy": 1.0, "queried": []}

@@ -107,7 +107,7 @@ def _ticks(axes: Axes, labelled: list[int], inches: float) -> None:
     if len(labelled) == 1:
         axes.set_xlim(labelled[0] - 1, labelled[0] + 1)
     else:
-        axes.margins(x=0.07)
+        axes.margins(x=0.1)
 
 
 def _footnote(figure: Figure, table: pd.DataFrame, panels: tuple[str, ...], difference: bool) -> None:

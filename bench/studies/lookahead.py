@@ -97,7 +97,8 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
 
 def _network(cell: Cell, data: Data, device: torch.device, cycle: int) -> torch.nn.Module:
     generator = torch_stream(cell.seed, "init", cycle)
-    return nets.build(cell.net, data.shape, data.classes, cell.width, generator).to(device)
+    net = nets.build(cell.net, data.shape, data.classes, cell.width, generator)
+    return net.to(device, memory_format=torch.channels_last)
 
 
 def _subset(seed: int, cycle: int, labelled: np.ndarray, train_size: int, size: int) -> np.ndarray:
