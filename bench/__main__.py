@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("plan", _plan, "Jobs of a scale and the hours they would take on this machine, from measured costs.")
     scale(sub)
     sub.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
+    sub.add_argument("--out", type=Path, help="also write the prices as CSV")
     scale(command("doctor", _doctor, "What this machine has, what is missing, and what to type."))
     command("docs", _docs, "Rewrite what config/README.md and README.md repeat from the code (for maintainers).")
     return parser
@@ -133,9 +134,12 @@ def _status(a: argparse.Namespace) -> None:
 
 
 def _plan(a: argparse.Namespace) -> None:
-    from bench.plan import report
+    from bench import plan, tables
 
-    print(report(configuration.load(a.scale), a.device))
+    table = plan.prices(configuration.load(a.scale), a.device)
+    if a.out:
+        tables.write(table, a.out)
+    print(plan.report(table))
 
 
 def _doctor(a: argparse.Namespace) -> None:

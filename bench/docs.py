@@ -127,6 +127,18 @@ def _interval(mean: float, low: float, high: float) -> str:
     return f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
 
 
+def paper_costs() -> str:
+    """What scale paper would cost on the machine that wrote results/perf/plan-paper.csv."""
+    table = pd.read_csv(config.ROOT / "results/perf/plan-paper.csv")
+    lines = ["| dataset | net | width | jobs | hours per job |", "| --- | --- | --- | --- | --- |"]
+    for row in table.itertuples():
+        hours = row.seconds_per_job / 3600
+        lines.append(f"| {row.dataset} | `{row.net}` | {row.width} | {row.jobs} | {hours:,.1f} |")
+    total = (table["jobs"] * table["seconds_per_job"]).sum() / 3600
+    where = f"{table['processor'][0]}, {table['device'][0]}, {table['threads'][0]} threads"
+    return "\n".join([*lines, "", f"{table['jobs'].sum()} jobs, {total:,.0f} hours one at a time on {where}."])
+
+
 def table_list() -> str:
     return ", ".join(f"`{name}.csv`" for name in grid.TABLES)
 
@@ -138,4 +150,5 @@ BLOCKS = {
     "nets": lambda: component_list("nets", "WIDTH"),
     "datasets": lambda: component_list("datasets"),
     "cpu-results": cpu_results,
+    "paper-costs": paper_costs,
 }

@@ -10,9 +10,10 @@ from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
 
+import pandas as pd
 import torch
 
-from bench import device, grid, nets, records, registry
+from bench import device, grid, nets, provenance, records, registry
 from bench.progress import say
 from bench.seeds import torch_stream
 from bench.train import Recipe, loss_of
@@ -20,17 +21,13 @@ from bench.train import Recipe, loss_of
 PROBE = {"cpu": 8, "cuda": 128}  # images timed at once; the cost per image is constant beyond that
 
 
-def report(config: dict, where: str = "auto") -> str:
+def prices(config: dict, where: str = "auto") -> pd.DataFrame:
+    """One row per setting: its jobs, those not yet done, seconds a job, and how that is known."""
     chosen = device.choose(where)
     jobs: dict[tuple, list] = defaultdict(list)
     for cell in grid.cells(config["lookahead"]["panels"], config["seeds"]):
         jobs[cell.dataset, cell.net, cell.width, cell.recipe].append(cell)
-    lines = [f"scale {config['scale']} on {chosen.type}, {torch.get_num_threads()} threads, one job at a time"]
-    lines.append(
-        f"{'dataset':<10}{'net':<16}{'width':>6}  {'recipe':<14}"
-        f"{'jobs':>5}{'left':>6}{'min/job':>9}{'hours left':>12}  how"
-    )
-    hours = 0.0
+    rows = []
     for (dataset, net, width, recipe), cells in jobs.items():
         left = [cell for cell in cells if not grid.record_path(config["scale"], "lookahead", cell).is_file()]
         settings = grid.settings(config, dataset, recipe)
@@ -38,13 +35,24 @@ def report(config: dict, where: str = "auto") -> str:
         if seconds is None:
             say(f"timing {net} of width {width} on {dataset} ...")
             seconds, how = _probed(dataset, net, width, settings, chosen), "probed"
-        hours += len(left) * seconds / 3600
-        lines.append(
-            f"{dataset:<10}{net:<16}{width:>6}  {recipe:<14}{len(cells):>5}{len(left):>6}"
-            f"{seconds / 60:>9.1f}{len(left) * seconds / 3600:>12.1f}  {how}"
-        )
-    total = sum(map(len, jobs.values()))
-    return "\n".join([*lines, f"{total} jobs, {hours:.1f} hours left; k jobs at a time take about 1/k of that"])
+        rows.append((config["scale"], dataset, net, width, recipe, len(cells), len(left), seconds, how, chosen.type))
+    columns = ["scale", "dataset", "net", "width", "recipe", "jobs", "left", "seconds_per_job", "how", "device"]
+    table = pd.DataFrame(rows, columns=columns)
+    return table.assign(processor=provenance.device_name(chosen), threads=torch.get_num_threads())
+
+
+def report(table: pd.DataFrame) -> str:
+    """The prices for people."""
+    hours = table["left"] * table["seconds_per_job"] / 3600
+    shown = table[["dataset", "net", "width", "recipe", "jobs", "left"]].assign(
+        **{"minutes/job": (table["seconds_per_job"] / 60).round(1), "hours left": hours.round(1), "how": table["how"]}
+    )
+    first = table.iloc[0]
+    return (
+        f"scale {first['scale']} on {first['processor']} ({first['device']}, {first['threads']} threads)\n"
+        f"{shown.to_string(index=False)}\n"
+        f"{table['jobs'].sum()} jobs, {hours.sum():.1f} hours left one at a time; k at a time take about 1/k of that"
+    )
 
 
 def _measured(cells: list, settings: dict, kind: str) -> float | None:
