@@ -167,7 +167,7 @@ EDITS = [
         FIGURES | {"lookahead_run": 2, "lookahead_tables": 1},
     ),
     ("bench/nets/resnet18.py", "import", "import math\nimport", {}),
-    ("bench/figures/thesis_A_4.py", "NAME =", "OTHER = 1\nNAME =", {"thesis-A.4": 1}),
+    ("bench/figures/thesis_2_2.py", "NAME =", "OTHER = 1\nNAME =", {"thesis-2.2": 1}),
     ("bench/stats.py", "import", "import math\nimport", FIGURES | {"lookahead_tables": 1}),
 ]
 

@@ -43,5 +43,7 @@ def figure_files(*names):
     return [f"figures/{SCALE}/{name}.{kind}" for name in names for kind in ("png", "pdf")]
 
 
-def table_labels(wildcards):
-    return {"scale": SCALE}
+def shown_panels(figure):
+    """The panels of this scale that a figure shows, for its caption; all, where the figure names none."""
+    shown = figure.constants.get("PANELS", config["lookahead"]["panels"])
+    return [panel for panel in config["lookahead"]["panels"] if panel in shown]

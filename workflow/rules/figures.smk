@@ -31,5 +31,6 @@ for figure in registry.components("figures").values():
             code=digest.of(figure.module, "bench.figures"),
             scale=SCALE,
             summary=figure.summary,
+            panels=shown_panels(figure),
         shell:
             "python -m bench figure {params.name} --scale {params.scale} >> {log:q} 2>&1"

@@ -35,13 +35,15 @@ rule lookahead_tables:
     input:
         LOOKAHEAD_RECORDS,
     output:
-        report(
-            LOOKAHEAD_TABLES,
-            caption="../report/table.rst",
-            category="Tables",
-            subcategory="lookahead",
-            labels=table_labels,
-        ),
+        [
+            report(
+                f"results/{SCALE}/tables/{name}.csv",
+                caption="../report/table.rst",
+                category="Tables",
+                labels={"table": name, "scale": SCALE},
+            )
+            for name in grid.TABLES
+        ],
     log:
         f"results/{SCALE}/logs/lookahead/tables.log",
     benchmark:
