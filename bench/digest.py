@@ -12,7 +12,7 @@ from pathlib import Path
 
 from bench.registry import ROOT, parse
 
-SILENT = {"bench.errors", "bench.progress"}  # what is said to people; no number depends on it
+SILENT = {"bench.errors", "bench.progress", "bench.vision"}  # no number depends on what is said or how it is imported
 
 
 def of(*modules: str) -> str:
@@ -31,7 +31,12 @@ def of(*modules: str) -> str:
 def of_cell(study: str, dataset: str, net: str, strategy: str) -> str:
     """The digest of all code that can change the record of a cell."""
     named = (("datasets", dataset), ("nets", net), ("strategies", strategy))
-    return of(f"bench.studies.{study}", *(parse(package, spec)[0].module for package, spec in named))
+    return of(
+        f"bench.studies.{study}",
+        "bench.device",
+        "bench.records",
+        *(parse(package, spec)[0].module for package, spec in named),
+    )
 
 
 @cache

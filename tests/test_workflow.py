@@ -12,7 +12,7 @@ import yaml
 from conftest import REPO, TINY
 
 from bench import config as configuration
-from bench import grid, registry
+from bench import data, grid, registry
 
 SOURCES = ("Snakefile", "bench", "workflow", "config", "profiles", "environment.yml", "README.md")
 
@@ -211,6 +211,30 @@ def test_figures_from_committed_tables_need_neither_runs_nor_torch(ran, bare, tm
     for name in FIGURES:
         drawn, original = (folder / f"figures/tiny/{name}.png" for folder in (tree, ran))
         assert drawn.read_bytes() == original.read_bytes()
+
+
+def test_committed_tables_do_not_pass_for_a_reproduction(ran, bare, tmp_path):
+    tree = tmp_path / "clone"
+    shutil.copytree(bare, tree)
+    for folder in ("results/tiny/tables", "figures/tiny"):
+        shutil.copytree(ran / folder, tree / folder)
+    assert planned(tree, *TINY_RUN)["lookahead_run"] == 6
+
+
+def test_a_dataset_put_there_by_hand_is_never_deleted(bare, tmp_path):
+    tree = tmp_path / "tree"
+    shutil.copytree(bare, tree)
+    root = tmp_path / "elsewhere"
+    data.prepare("digits", root)
+    before = (root / "digits.npz").read_bytes()
+    (tree / "tiny.yaml").write_text(yaml.safe_dump(TINY | {"data": {"root": str(root)}}))
+    replace(
+        tree / "bench/datasets/digits.py",
+        "    from sklearn.datasets",
+        '    raise OSError("no network")\n    from sklearn.datasets',
+    )
+    snakemake(tree, str(root / "digits.npz"), "--force", "--cores", "1", *TINY_RUN, check=False)
+    assert (root / "digits.npz").read_bytes() == before
 
 
 def test_the_report_holds_every_figure_and_table_with_its_deviations(ran):

@@ -6,7 +6,7 @@ sys.path.insert(0, workflow.basedir)
 
 from bench import config as configuration
 from bench import digest, grid, registry
-from bench.cells import Cell
+from bench.cells import PATTERN
 from bench.errors import UserError
 
 try:
@@ -39,8 +39,8 @@ def cell_code(wildcards):
     return digest.of_cell("lookahead", wildcards.dataset, wildcards.net, wildcards.strategy)
 
 
-def figure_files(*names):
-    return [f"figures/{SCALE}/{name}.{kind}" for name in names for kind in ("png", "pdf")]
+def figure_files(figures):
+    return [f"figures/{SCALE}/{figure.name}.{kind}" for figure in figures for kind in ("png", "pdf")]
 
 
 def shown_panels(figure):

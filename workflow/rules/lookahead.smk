@@ -7,12 +7,12 @@ rule lookahead_run:
     input:
         f"{ROOT}/{{dataset}}.npz",
     output:
-        record=f"results/{SCALE}/runs/lookahead/{grid.PATTERN}.json",
-        meta=f"results/{SCALE}/runs/lookahead/{grid.PATTERN}.meta.json",
+        record=f"results/{SCALE}/runs/lookahead/{PATTERN}.json",
+        meta=f"results/{SCALE}/runs/lookahead/{PATTERN}.meta.json",
     log:
-        f"results/{SCALE}/logs/lookahead/{grid.PATTERN}.log",
+        f"results/{SCALE}/logs/lookahead/{PATTERN}.log",
     benchmark:
-        f"results/{SCALE}/benchmarks/lookahead/{grid.PATTERN}.tsv"
+        f"results/{SCALE}/benchmarks/lookahead/{PATTERN}.tsv"
     conda:
         "../../environment.yml"
     threads: 1
