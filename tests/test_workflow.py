@@ -272,7 +272,6 @@ def test_cluster_profiles_are_found_and_ask_for_a_gpu(bare, profile):
     assert f"Using workflow specific profile profiles/{profile}" in output
     run = output[output.index("rule lookahead_run") :]
     assert re.search(r"resources: .*gpu=1", run), run[:800]
-    assert "threads: 4" in run
 
 
 def test_profiles_hold_nothing_that_the_slurm_plugin_refuses():
