@@ -25,7 +25,7 @@ include: "workflow/rules/figures.smk"
 rule all:
     default_target: True
     input:
-        LOOKAHEAD_RECORDS, # committed tables alone do not make a reproduction
+        LOOKAHEAD_RECORDS,  # committed tables alone do not make a reproduction
         TABLES,
         FIGURES,
 
