@@ -5,6 +5,8 @@
 SCALE ?= quick
 CORES ?= all
 PYTHON ?= python3
+# The interpreter itself, also when .venv is active or first on the path.
+BASE := $(shell $(PYTHON) -c 'import sys; print(sys._base_executable)')
 PINS := workflow/envs/requirements.txt
 READY := .venv/ready
 REPORT = results/$(SCALE)/report.html
@@ -17,10 +19,10 @@ install: $(READY)
 
 # pip works on the new environment from outside, so Debian's python3-venv is not needed.
 $(READY): $(PINS)
-	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(v != (3, 11) and f"Python 3.11 is needed, {sys.executable} is {v[0]}.{v[1]}; type: make PYTHON=/path/to/python3.11")'
-	@$(PYTHON) -m pip --version > /dev/null || { echo "pip is needed; on Debian type: apt install python3-pip"; exit 1; }
-	$(PYTHON) -m venv --without-pip --clear .venv
-	$(PYTHON) -m pip --python .venv/bin/python install --disable-pip-version-check --progress-bar off -q -r $(PINS)
+	@$(BASE) -c 'import sys; v = sys.version_info[:2]; sys.exit(v != (3, 11) and f"Python 3.11 is needed, {sys.executable} is {v[0]}.{v[1]}; type: make PYTHON=/path/to/python3.11")'
+	@$(BASE) -m pip --version > /dev/null || { echo "pip is needed; on Debian type: apt install python3-pip"; exit 1; }
+	$(BASE) -m venv --without-pip --clear .venv
+	$(BASE) -m pip --python .venv/bin/python install --disable-pip-version-check --progress-bar off -q -r $(PINS)
 	@touch $@
 
 reproduce: $(READY)
@@ -39,4 +41,4 @@ test: $(READY)
 	python -m pytest
 
 lock:
-	$(PYTHON) workflow/scripts/lock.py
+	$(BASE) workflow/scripts/lock.py

@@ -83,6 +83,8 @@ def _parser() -> argparse.ArgumentParser:
 def _run(a: argparse.Namespace) -> None:
     if a.width < 1 or a.seed < 0 or a.threads < 1 or a.save_every < 1:
         raise UserError("--width, --threads and --save-every must be at least 1, --seed at least 0")
+    if a.out.suffix != ".json" or a.out.is_dir():
+        raise UserError(f"--out: found {str(a.out)!r}; allowed: the path of a file that ends in .json")
     net, strategy = registry.canonical("nets", a.net), registry.canonical("strategies", a.strategy)
     if a.dataset not in registry.components("datasets"):
         raise UserError(registry.unknown("dataset", a.dataset, registry.components("datasets")))
@@ -97,6 +99,8 @@ def _run(a: argparse.Namespace) -> None:
                 raise UserError(f"{a.scale}: {registry.unknown(what, given, known)}")
         settings, scale = grid.settings(config, a.dataset, a.recipe), config["scale"]
         root = root or config["data"]["root"]
+    elif wrong := {"average_pool", "statistics", "recipe", "protocol"} ^ set(settings):
+        raise UserError(f"--settings: the keys {sorted(wrong)} are missing or unknown")
     from bench.run import run
 
     cell = Cell(a.dataset, net, a.width, a.recipe, strategy, a.seed)

@@ -5,6 +5,8 @@ the key, what was found and what is allowed (UserError).
 """
 
 import copy
+import math
+import os
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,18 @@ from bench.errors import UserError
 
 ROOT = Path(__file__).parent.parent
 SCHEMA = ROOT / "workflow/schemas/config.schema.yaml"
+
+
+# Strict where JSON Schema is not: 8.0 is no whole number here, and NaN and infinity are no numbers.
+_KINDS = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
+    {
+        "integer": lambda _, value: isinstance(value, int) and not isinstance(value, bool),
+        "number": lambda _, value: (
+            isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        ),
+    }
+)
+_Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_KINDS)
 
 
 @cache
@@ -35,11 +49,16 @@ def load(scale: str = "quick") -> dict:
         )
     try:
         raw = yaml.safe_load(path.read_text())
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not a text file ({error.reason} at byte {error.start})") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         where = f", line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise UserError(f"{path}{where}: not valid YAML: {getattr(error, 'problem', error)}") from None
-    return check(raw, str(path))
+    config = check(raw, str(path))
+    if path.stem != config["scale"] and path.parent == ROOT / "config":
+        raise UserError(f"{path}: scale: found {config['scale']!r}; a file of config/ is named after its scale")
+    return config
 
 
 def choose(given: dict, files: list[str]) -> dict:
@@ -54,12 +73,11 @@ def choose(given: dict, files: list[str]) -> dict:
 
 def check(raw: object, source: str) -> dict:
     """Validate `raw` and fill in every default; `source` names it in messages."""
-    errors = sorted(
-        jsonschema.Draft202012Validator(schema()).iter_errors(raw), key=lambda e: (len(e.path), list(map(str, e.path)))
-    )
+    errors = sorted(_Validator(schema()).iter_errors(raw), key=lambda e: (len(e.path), list(map(str, e.path))))
     if errors:
         raise UserError(f"{source}: {_say(errors[0])}")
     config = complete(schema(), raw)
+    config["data"]["root"] = os.path.normpath(os.path.expanduser(config["data"]["root"]))
     for where, problem in _inconsistencies(config):
         raise UserError(f"{source}: {where}: {problem}")
     return config
@@ -109,6 +127,8 @@ def _say(error: jsonschema.ValidationError) -> str:
         case "minimum" | "exclusiveMinimum" | "exclusiveMaximum":
             sign = {"minimum": ">=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}[error.validator]
             return f"{prefix}{found}; allowed: a number {sign} {error.validator_value}"
+        case "pattern":
+            return f"{prefix}{found}; allowed: letters, digits, dots, dashes and underscores"
         case "minItems" | "minProperties" | "minLength":
             return f"{prefix}{found}; allowed: at least {error.validator_value} entry"
         case "uniqueItems":
@@ -124,6 +144,12 @@ def _inconsistencies(config: dict) -> Iterator[tuple[str, str]]:
         for name in config[first][second]:
             if name not in datasets:
                 yield section, registry.unknown("dataset", name, datasets)
+    for name, factor in config["data"]["average_pool"].items():
+        if factor > min(datasets[name].constants["SHAPE"][1:]):
+            yield (
+                f"data.average_pool.{name}",
+                f"found {factor}; its images have {datasets[name].constants['SHAPE']} pixels",
+            )
     for panel, setting in config["lookahead"]["panels"].items():
         where = f"lookahead.panels.{panel}"
         if setting["dataset"] not in datasets:

@@ -6,7 +6,6 @@ A file smaller than the official dataset is accepted and marked partial wherever
 
 import hashlib
 import shutil
-import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -97,7 +96,7 @@ def read(path: Path, name: str) -> dict[str, np.ndarray]:
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: np.ascontiguousarray(file[key]) for key in KEYS}
-    except (OSError, ValueError, EOFError, KeyError, zipfile.BadZipFile) as error:
+    except Exception as error:  # zip, zlib, header and pickle errors of every kind: the file is no good
         raise UserError(f"{path} is damaged or no canonical file ({error}); {_remedy(path, name)}") from None
     if problem := _problem(arrays, name):
         raise UserError(f"{path}: {problem}; {_remedy(path, name)}")
@@ -141,6 +140,8 @@ def prepare(name: str, root: str | Path = "data", source: str | Path | None = No
     path = Path(root) / f"{name}.npz"
     if path.is_file():
         read(path, name)
+        if source is not None:
+            raise UserError(f"{path} is there already; remove it first to take {source} instead")
         return path
     with replacing(path) as part:
         if source is not None:

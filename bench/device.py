@@ -15,26 +15,36 @@ from bench.progress import say
 _claims: list[IO] = []  # lock files stay open, and so locked, as long as the process lives
 
 
-def choose(wanted: str = "auto") -> torch.device:
-    """`auto`: a GPU where there is one. A GPU given by a scheduler (CUDA_VISIBLE_DEVICES) is taken as it is."""
+def kind(wanted: str = "auto") -> str:
+    """`cuda` or `cpu`; `auto` means a GPU where there is one."""
     if wanted == "cuda" and not torch.cuda.is_available():
         raise UserError(
             f"--device cuda: torch {torch.__version__} sees no GPU here; `python -m bench doctor` says more"
         )
-    if wanted == "cpu" or not torch.cuda.is_available():
+    return "cuda" if wanted != "cpu" and torch.cuda.is_available() else "cpu"
+
+
+def choose(wanted: str = "auto") -> torch.device:
+    """The device of a run. A single GPU given by a scheduler (CUDA_VISIBLE_DEVICES) is taken as it is."""
+    if kind(wanted) == "cpu":
         return torch.device("cpu")
-    if os.environ.get("CUDA_VISIBLE_DEVICES"):
+    visible = [name for name in os.environ.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+    if len(visible) == 1:
         return torch.device("cuda", 0)
-    return torch.device("cuda", claim(torch.cuda.device_count()))
+    return torch.device("cuda", claim(visible or [str(index) for index in range(torch.cuda.device_count())]))
 
 
-def claim(count: int, folder: Path | None = None, patience: float = float("inf")) -> int:
-    """Claim one of `count` GPUs for this process by a lock file; wait, saying so, while all are taken."""
-    folder = folder or Path(tempfile.gettempdir())
+def claim(names: list[str], folder: Path | None = None, patience: float = float("inf")) -> int:
+    """Claim one of the named GPUs for this process by a lock file; wait, saying so, while all are taken.
+
+    Returns its position. Locks are per user: they share out the GPUs among the runs of one.
+    """
+    folder = folder or Path(tempfile.gettempdir()) / f"bench-gpus-{os.getuid()}"
+    folder.mkdir(parents=True, exist_ok=True)
     started, told = time.monotonic(), False
     while True:
-        for index in range(count):
-            file = (folder / f"bench-gpu-{index}.lock").open("a")
+        for index, name in enumerate(names):
+            file = (folder / f"{name}.lock").open("a")
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
@@ -43,20 +53,21 @@ def claim(count: int, folder: Path | None = None, patience: float = float("inf")
                 _claims.append(file)
                 return index
         if time.monotonic() - started >= patience:
-            raise UserError(f"all {count} GPUs of this machine are claimed by other runs ({folder}/bench-gpu-*.lock)")
+            raise UserError(f"all {len(names)} GPUs are claimed by other runs (locks in {folder})")
         if not told:
-            say(f"all {count} GPUs are claimed by other runs; waiting (snakemake --resources gpu={count} avoids this)")
+            say(f"all {len(names)} GPUs are claimed by other runs; waiting (snakemake --resources gpu=... avoids this)")
             told = True
         time.sleep(0.2)
 
 
 def settle(device: torch.device, threads: int) -> None:
-    """Make results repeatable on this device: fixed threads, deterministic kernels."""
+    """Make results repeatable on this device: fixed threads, deterministic kernels, full float32."""
     torch.set_num_threads(threads)
     if device.type == "cuda":  # the CPU's kernels are repeatable as they are, and this import costs seconds
         os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS is repeatable only with a fixed workspace
         torch.use_deterministic_algorithms(True, warn_only=True)
         torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.allow_tf32 = False  # the default would round convolutions to ten bits of mantissa
         torch.cuda.set_device(device)
 
 

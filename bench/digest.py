@@ -8,10 +8,11 @@ a cell's digest names the study, the strategy, the net and the dataset it uses, 
 import ast
 import hashlib
 from functools import cache
+from pathlib import Path
 
 from bench.registry import ROOT, parse
 
-SILENT = {"bench.errors", "bench.progress"}  # what is said to people; no number depends on it
+SILENT = {"bench.errors", "bench.progress", "bench.vision"}  # no number depends on what is said or how it is imported
 
 
 def of(*modules: str) -> str:
@@ -30,12 +31,17 @@ def of(*modules: str) -> str:
 def of_cell(study: str, dataset: str, net: str, strategy: str) -> str:
     """The digest of all code that can change the record of a cell."""
     named = (("datasets", dataset), ("nets", net), ("strategies", strategy))
-    return of(f"bench.studies.{study}", *(parse(package, spec)[0].module for package, spec in named))
+    return of(
+        f"bench.studies.{study}",
+        "bench.device",
+        "bench.records",
+        *(parse(package, spec)[0].module for package, spec in named),
+    )
 
 
 @cache
 def _scan(module: str) -> tuple[str, tuple[str, ...]]:
-    """A module's own syntax tree as text, and the modules of the suite that it imports."""
+    """A module's own syntax tree (and, of a package, its data) as text, and the modules of the suite it imports."""
     tree = ast.parse(_file(module).read_text())
     imports = {name for node in ast.walk(tree) for name in _imported(node)}
     for node in ast.walk(tree):
@@ -47,7 +53,8 @@ def _scan(module: str) -> tuple[str, tuple[str, ...]]:
             and isinstance(body[0].value, ast.Constant)
         ):
             body[0].value = ast.Constant("")  # docstrings are for people
-    return ast.dump(tree), tuple(sorted(imports))
+    beside = sorted(_file(module).parent.glob("*.csv")) if _file(module).name == "__init__.py" else []
+    return ast.dump(tree) + "".join(path.read_text() for path in beside), tuple(sorted(imports))
 
 
 def _imported(node: ast.AST) -> list[str]:
@@ -60,6 +67,6 @@ def _imported(node: ast.AST) -> list[str]:
     return [name for name in names if name.startswith("bench.") and _file(name) is not None]
 
 
-def _file(module: str):
+def _file(module: str) -> Path | None:
     path = ROOT.parent.joinpath(*module.split("."))
     return next((file for file in (path.with_suffix(".py"), path / "__init__.py") if file.is_file()), None)

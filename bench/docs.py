@@ -117,14 +117,13 @@ def cpu_results() -> str:
             f"| {_interval(last.accuracy_mean, last.accuracy_low, last.accuracy_high)} | {row.n} |"
         )
     panels = {row.panel: row for row in summary.itertuples()}.values()
-    notes = [f"{row.panel}: {row.data}. Departures from the thesis: {row.deviations}." for row in panels]
-    return "\n".join([*lines, "", "Brackets: 95% t-intervals over seeds.", *notes])
+    notes = [f"- {row.panel}: {row.data}. Departures from the thesis: {row.deviations}." for row in panels]
+    return "\n".join([*lines, "", "Brackets: 95% t-intervals over seeds.", "", *notes])
 
 
 def _interval(mean: float, low: float, high: float) -> str:
-    if pd.isna(low) or low == high:
-        return f"{100 * mean:.1f}"
-    return f"{100 * mean:.1f} [{100 * low:.1f}, {100 * high:.1f}]"
+    mean, low, high = (round(100 * value, 1) + 0.0 for value in (mean, low, high))  # + 0.0: no minus zero
+    return f"{mean:.1f}" if pd.isna(low) or low == high else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
 
 
 def paper_costs() -> str:

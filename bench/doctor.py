@@ -6,17 +6,20 @@ import shutil
 import sys
 from pathlib import Path
 
-import torch
-
-from bench import provenance
+from bench import machine
 from bench.config import ROOT
+
+try:
+    import torch
+except ImportError:  # then say so: that is what this command is for
+    torch = None
 
 
 def report(config: dict) -> str:
     lines = [
         f"python      {sys.version.split()[0]}",
         _packages(),
-        f"processor   {provenance.device_name(torch.device('cpu'))}",
+        f"processor   {machine.processor()}",
     ]
     lines += [
         f"cores       {len(os.sched_getaffinity(0))}",
@@ -25,7 +28,7 @@ def report(config: dict) -> str:
     ]
     lines += [_gpu(), _slurm(), _git(), f"scale       {config['scale']}"]
     names = sorted({panel["dataset"] for panel in config["lookahead"]["panels"].values()})
-    return "\n".join(lines + [_dataset(name, config["data"]["root"]) for name in names] + _locks(config))
+    return "\n".join(lines + [_dataset(name, config["data"]["root"]) for name in names] + _locks())
 
 
 def _packages() -> str:
@@ -40,7 +43,7 @@ def _packages() -> str:
             wrong.append(f"{name} {version} (found {found})")
     if wrong:
         return f"packages    {len(wrong)} not as pinned: {', '.join(wrong)}; type: make install"
-    return f"packages    all {len(pins)} at their pinned versions, torch {torch.__version__}"
+    return f"packages    all {len(pins)} at their pinned versions, torch {importlib.metadata.version('torch')}"
 
 
 def _memory() -> str:
@@ -50,6 +53,8 @@ def _memory() -> str:
 
 
 def _gpu() -> str:
+    if torch is None:
+        return "GPU         unknown: torch is not installed; type: make install"
     if torch.cuda.is_available():
         names = [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())]
         return f"GPU         {', '.join(names)}; runs at the same time claim different ones"
@@ -67,7 +72,7 @@ def _slurm() -> str:
 
 
 def _git() -> str:
-    state = provenance.git_state()
+    state = machine.git_state()
     if state is None:
         return "git         not a checkout: records will not say which commit made them"
     return f"git         {state['commit'][:12]}{', with uncommitted changes' if state['dirty'] else ''}"
@@ -80,7 +85,7 @@ def _dataset(name: str, root: str) -> str:
     return f"data        {path}: missing; the workflow makes it, or type: python -m bench data {name} --root {root}"
 
 
-def _locks(config: dict) -> list[str]:
+def _locks() -> list[str]:
     """A lock Snakemake left behind when it was killed, the commonest thing that stops a restart."""
     if not any(Path(".snakemake/locks").glob("*")):
         return []

@@ -5,7 +5,7 @@ import json
 from pathlib import Path
 
 from bench import config as configuration
-from bench.cells import PATTERN, Cell
+from bench.cells import Cell
 
 STUDIES = ("lookahead",)
 TABLES = (
@@ -17,7 +17,6 @@ TABLES = (
     "lookahead-costs",
     "thesis-2.1",
 )
-__all__ = ["PATTERN", "STUDIES", "TABLES", "Cell", "cells", "collection", "deviations", "fingerprint", "settings"]
 
 
 def cells(panels: dict, seeds: list[int]) -> list[Cell]:
@@ -75,11 +74,11 @@ def log_path(record: Path) -> Path:
 
 
 def _beside(record: Path, folder: str, suffix: str) -> Path:
-    parts = list(record.parts)
-    if "runs" not in parts:  # a record asked for somewhere of the user's own: keep its files next to it
-        return record.with_suffix(suffix)
-    last = len(parts) - 1 - parts[::-1].index("runs")
-    return Path(*parts[:last], folder, *parts[last + 1 :]).with_suffix(suffix)
+    parts = record.parts
+    for place, part in enumerate(parts[2:], start=2):
+        if part == "runs" and parts[place - 2] == "results":
+            return Path(*parts[:place], folder, *parts[place + 1 :]).with_suffix(suffix)
+    return record.with_suffix(suffix)  # a record somewhere of the user's own keeps its files next to it
 
 
 def deviations(config: dict) -> dict[str, str]:

@@ -23,7 +23,8 @@ PROBE = {"cpu": 8, "cuda": 128}  # images timed at once; the cost per image is c
 
 def prices(config: dict, where: str = "auto") -> pd.DataFrame:
     """One row per setting: its jobs, those not yet done, seconds a job, and how that is known."""
-    chosen = device.choose(where)
+    chosen = torch.device(device.kind(where))
+    device.settle(chosen, threads=1)  # as many as a cell of the workflow has
     jobs: dict[tuple, list] = defaultdict(list)
     for cell in grid.cells(config["lookahead"]["panels"], config["seeds"]):
         jobs[cell.dataset, cell.net, cell.width, cell.recipe].append(cell)

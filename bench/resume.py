@@ -2,16 +2,11 @@
 
 The file is replaced atomically and read as weights only (no code in it can run). It carries the identity of the run
 (cell, settings, code digest, device kind); a journal of another identity is not continued, and said to be so.
-While a run lives it holds a lock beside the file, so that a cell is never computed by two processes at once.
 """
 
-import fcntl
-import os
-import socket
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 import torch
 
@@ -71,36 +66,3 @@ class Journal:
             synchronise(self.device)
             self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - self._running[1]
             self._running = None
-
-
-@contextmanager
-def sole_run(path: Path):
-    """Hold the lock of a cell; wait, saying for whom, while another process computes it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            file.seek(0)
-            say(f"another process ({file.read().strip() or 'unknown'}) is computing this cell; waiting for it")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        _sign(file)
-        yield
-
-
-def _sign(file: IO) -> None:
-    file.truncate(0)
-    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
-    file.flush()
-
-
-def is_running(path: Path) -> bool:
-    """Whether some process holds the lock of a cell."""
-    if not path.is_file():
-        return False
-    with path.open("a") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-    return False

@@ -6,8 +6,9 @@ from pathlib import Path
 
 from bench import data, device, digest, grid, provenance, records
 from bench.cells import Cell
+from bench.locks import sole_run
 from bench.progress import say
-from bench.resume import Journal, sole_run
+from bench.resume import Journal
 
 
 def run(
@@ -47,6 +48,7 @@ def run(
 
         common = {"study": study, "scale": scale, "cell": asdict(cell), "data": source.describe()}
         how = {"identity": identity, "code": code, "seconds": journal.total(), "attempts": journal.attempts}
+        out.unlink(missing_ok=True)  # an older record must not stand beside the new account
         records.write_json(grid.meta_path(out), common | provenance.facts(chosen) | how)
         hashed = {"settings": settings, "settings_hash": grid.fingerprint(settings)}
         records.write_json(out, common | hashed | found | {"schema": records.VERSION, "device": chosen.type})

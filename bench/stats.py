@@ -85,9 +85,8 @@ def _paired_test(a: pd.Series, b: pd.Series) -> dict[str, float | str]:
     if np.abs(difference).max() <= resolution:
         return {"statistic": 0.0, "p": 1.0, "effect": 0.0, "mean_difference": 0.0, "note": "equal in every block"}
     if np.ptp(difference) <= resolution:
-        limit = float(np.copysign(np.inf, mean))
-        note = "the same difference in every block; t, p and effect are the limits for no variance"
-        return {"statistic": limit, "p": 0.0, "effect": limit, "mean_difference": mean, "note": note}
+        note = "the same difference in every block: no variance, so no t"
+        return {"statistic": NAN, "p": NAN, "effect": NAN, "mean_difference": mean, "note": note}
     statistic, p = stats.ttest_rel(a, b)
     effect = mean / difference.std(ddof=1)
     return {"statistic": float(statistic), "p": float(p), "effect": effect, "mean_difference": mean, "note": ""}

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from bench import grid
-from bench.resume import is_running
+from bench.locks import is_running
 
 
 def report(config: dict) -> str:

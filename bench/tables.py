@@ -205,7 +205,8 @@ def ranks(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
     """Average ranks by area over blocks of (setting, seed), with Friedman's and Nemenyi's p, in one long table.
 
     Settings count in which the panels compare at least three strategies; the strategies ranked are those that all of
-    these settings share, in blocks where each has finished.
+    these settings share, in blocks where each has finished. Seeds of one setting are not independent of each other,
+    so the tests are surer of themselves than they should be; over few settings there is no other way to have blocks.
     """
     compared: dict[tuple, set[str]] = {}
     for panel in panels.values():
@@ -248,7 +249,9 @@ def costs(records: Iterable[dict], metas: Iterable[dict]) -> pd.DataFrame:
             "device_name": meta["device"]["name"],
             "threads": meta["threads"],
             "peak_memory_mb": meta["peak_memory_mb"],
-            **{f"{phase}_seconds": meta["seconds"][phase] for phase in ("train", "query", "evaluate", "total")},
+            **{
+                f"{phase}_seconds": meta["seconds"].get(phase, 0.0) for phase in ("train", "query", "evaluate", "total")
+            },
         }
         for record, meta in zip(records, metas, strict=True)
     ]

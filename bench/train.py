@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from bench.augment import flip_crop
+from bench.errors import UserError
 from bench.progress import epochs
 from bench.seeds import torch_stream
 
@@ -80,7 +81,7 @@ def fit(
         noise = torch_stream(seed, "augment", cycle, epoch)
         for batch in order.split(recipe.batch):
             images = flip_crop(x[batch], noise) if recipe.augment == "flip-crop" else x[batch]
-            loss = loss_of(recipe.loss, net(images), y[batch])
+            loss = loss_of(recipe.loss, _outputs(net, images), y[batch])
             if not math.isfinite(value := loss.item()):
                 raise Diverged(cycle, epoch, recipe.lr)
             optimiser.zero_grad()
@@ -100,6 +101,13 @@ def fit(
     net.eval()
     if not all(bool(torch.isfinite(parameter).all()) for parameter in net.parameters()):
         raise Diverged(cycle, recipe.epochs - 1, recipe.lr)  # the very last step can blow up unseen by any loss
+
+
+def _outputs(net: nn.Module, images: Tensor) -> Tensor:
+    try:
+        return net(images)
+    except ValueError as error:  # batch normalisation of a single image that the net has shrunk to a single pixel
+        raise UserError(f"a batch of {len(images)}: {error}; choose a recipe batch that leaves no rest of 1") from None
 
 
 def _schedule(optimiser: torch.optim.Optimizer, recipe: Recipe, steps: int) -> torch.optim.lr_scheduler.LRScheduler:

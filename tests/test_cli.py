@@ -8,7 +8,7 @@ from conftest import TINY, bench, run_words
 
 from bench import grid
 from bench.cells import Cell
-from bench.resume import sole_run
+from bench.locks import sole_run
 
 
 @pytest.fixture(scope="module")
@@ -57,7 +57,9 @@ def test_a_wrong_width_is_said_by_the_net(root, tmp_path):
 
 def test_a_cell_takes_its_settings_from_the_scale(finished, root, tmp_path, cell):
     words = "run lookahead --dataset digits --net wrn --width 8 --recipe l2 --strategy entropy --seed 0".split()
-    result = bench(*words, "--scale", finished / "tiny.yaml", "--root", root, "--out", tmp_path / "x.json")
+    result = bench(
+        *words, "--scale", finished / "tiny.yaml", "--root", root, "--out", tmp_path / "x.json", "--device", "cpu"
+    )
     assert result.returncode == 0, result.stderr
     record = finished / grid.record_path("tiny", "lookahead", cell)
     assert (tmp_path / "x.json").read_bytes() == record.read_bytes()

@@ -98,6 +98,12 @@ P = ("lookahead", "panels", "thesis-2.2a")
         (broken("lookahead", "protocol", "digits", "query", value=41), ["protocol.digits", "larger than subset"]),
         (broken("lookahead", "protocol", "digit", value={}), ["lookahead.protocol", "did you mean 'digits'?"]),
         (broken("data", value={"average_pool": {"mnits": 2}}), ["average_pool", "did you mean 'mnist'?"]),
+        (broken(*P, "width", value=8.0), ["thesis-2.2a.width", "found 8.0", "integer"]),
+        (broken("seeds", value=[0.0]), ["seeds.0", "integer"]),
+        (broken("recipes", "l2", "lr", value=float("nan")), ["recipes.l2.lr", "found nan", "number"]),
+        (broken("recipes", "a/b", value={}), ["recipes", "a/b"]),
+        (broken("recipes", 3, value={}), ["recipes", "3"]),
+        (broken("data", value={"average_pool": {"digits": 9}}), ["average_pool.digits", "found 9", "8"]),
         ({"seeds": [0]}, ["'scale' is missing"]),
         ([], ["found []", "object"]),
         (None, ["found None", "object"]),
@@ -118,6 +124,22 @@ def test_yaml_errors_name_the_line(tmp_path):
     path.write_text("scale: x\nseeds: [1,\nrecipes: {}\n")
     with pytest.raises(UserError, match=r"bad\.yaml, line \d+, column \d+: not valid YAML"):
         configuration.load(str(path))
+
+
+def test_a_file_of_config_is_named_after_its_scale(tmp_path, monkeypatch):
+    (tmp_path / "config").mkdir()
+    (tmp_path / "config/mine.yaml").write_text("scale: cpu\n")
+    monkeypatch.setattr(configuration, "ROOT", tmp_path)
+    with pytest.raises(UserError, match="named after its scale"):
+        configuration.load("mine")
+
+
+def test_no_text_and_home_folders(tmp_path):
+    (tmp_path / "x.yaml").write_bytes(b"scale: \xff\n")
+    with pytest.raises(UserError, match="not a text file"):
+        configuration.load(str(tmp_path / "x.yaml"))
+    assert configuration.check({"scale": "x", "data": {"root": "~/d/"}}, "x")["data"]["root"].endswith("/d")
+    assert "~" not in configuration.check({"scale": "x", "data": {"root": "~/d/"}}, "x")["data"]["root"]
 
 
 def test_unknown_scale_names_the_nearest():

@@ -11,7 +11,7 @@ PRINT = """
 from bench import digest
 for strategy in ("random", "margin"):
     print(digest.of_cell("lookahead", "digits", "wrn+layers=2", strategy))
-print(digest.of("bench.tables"))
+print(digest.of("bench.tables", "bench.published"))
 print(digest.of("bench.figures.thesis_2_2", "bench.figures"))
 print(digest.of("bench.figures.lookahead_ranks", "bench.figures"))
 """
@@ -45,6 +45,7 @@ def digests(tree):
         ("figures/thesis_2_2.py", "NAME =", "OTHER = 1\nNAME =", {"2.2"}),
         ("figures/_curves.py", "import", "import math\nimport", {"2.2"}),
         ("figures/_style.py", "import", "import math\nimport", {"2.2", "ranks"}),
+        ("published/thesis-2.1.csv", "0.0045", "0.0046", {"tables"}),
         ("stats.py", "import", "import math\nimport", {"tables"}),
     ],
 )

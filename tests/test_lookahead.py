@@ -126,6 +126,31 @@ def test_divergence_without_a_fallback_fails_and_says_what_to_do(cell, settings,
         run(cell, worse, root, tmp_path)
 
 
+def test_divergence_that_only_evaluation_shows_is_divergence(cell, settings, root, tmp_path):
+    """A rate at which the batches stay finite, thanks to batch normalisation, and the test images do not."""
+    wild = settings | {"recipe": settings["recipe"] | {"lr": 30.0, "schedule": "constant", "epochs": 2, "batch": 128}}
+    for lr in (30.0, 100.0, 1e3, 1e4, 1e5, 1e6):
+        wild["recipe"] = wild["recipe"] | {"lr": lr, "fallback_lr": settings["recipe"]["lr"] / 10}
+        (tmp_path / "resume.pt").unlink(missing_ok=True)
+        found = run(cell, wild, root, tmp_path)
+        assert all(np.isfinite(done["test_loss"]) for done in found["cycles"])
+        if found["diverged"]:
+            break
+    else:
+        pytest.fail("none of the rates diverged")
+
+
+def test_a_single_cycle_queries_nothing(cell, settings, root, tmp_path):
+    once = settings | {"protocol": settings["protocol"] | {"cycles": 1}}
+    assert [done["queried"] for done in run(cell, once, root, tmp_path)["cycles"]] == [[]]
+
+
+def test_a_batch_that_cannot_be_normalised_says_what_to_change(settings, root, tmp_path):
+    odd = settings | {"recipe": settings["recipe"] | {"batch": 11}}  # 12 labels: a rest of one image of one pixel
+    with pytest.raises(UserError, match="leaves no rest of 1"):
+        run(Cell("digits", "resnet18", 1, "l2", "random", 0), odd, root, tmp_path)
+
+
 def test_more_labels_than_images_is_refused(cell, settings, root, tmp_path):
     greedy = settings | {"protocol": settings["protocol"] | {"initial": 1300}}
     with pytest.raises(UserError, match="1300 training images"):

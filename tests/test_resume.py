@@ -11,7 +11,8 @@ import pytest
 import torch
 from conftest import REPO, bench, run_words
 
-from bench.resume import Journal, is_running, sole_run
+from bench.locks import is_running, sole_run
+from bench.resume import Journal
 
 # Kill this process for good (SIGKILL, nothing can be cleaned up) at the n-th call of a function.
 SABOTAGE = """
@@ -70,23 +71,38 @@ def test_killed_and_started_again(moment, unbroken, cell, settings, root, tmp_pa
 
 
 def test_killed_at_arbitrary_times_again_and_again(unbroken, cell, settings, root, tmp_path):
-    """No chosen moment: kill by the clock until one attempt gets through."""
+    """No chosen moment: killed some time after it has saved something, three times."""
     slow = settings | {"recipe": settings["recipe"] | {"epochs": 150}}
     out = tmp_path / "x.json"
     words = [sys.executable, "-m", "bench", *run_words(cell, slow, root, out)]
     reference = tmp_path / "reference" / "x.json"
     assert bench(*run_words(cell, slow, root, reference)).returncode == 0
-    kills = 0
-    for patience in (4.0, 5.0, 60):
+    resume, seen = out.with_suffix(".pt"), 0
+    for delay in (0.0, 0.11, 0.23):  # seconds after a sign of new life
         process = subprocess.Popen(words, cwd=REPO, stderr=subprocess.DEVNULL)
-        try:
-            assert process.wait(patience) == 0
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            kills += 1
-    assert kills >= 1
+        while not resume.exists() or resume.stat().st_mtime_ns == seen:
+            assert process.poll() is None, "finished before it was killed"
+            time.sleep(0.001)
+        time.sleep(delay)
+        process.kill()
+        process.wait()
+        seen = resume.stat().st_mtime_ns
+    assert bench(*words[3:]).returncode == 0
+    assert json.loads((tmp_path / "x.meta.json").read_text())["attempts"] == 4
     assert out.read_bytes() == reference.read_bytes()
+
+
+def test_killed_between_account_and_record_of_changed_settings(unbroken, cell, settings, root, tmp_path):
+    """An older record in the way is not taken for the new one."""
+    out = tmp_path / "x.json"
+    older = settings | {"recipe": settings["recipe"] | {"epochs": 1}}
+    assert bench(*run_words(cell, older, root, out)).returncode == 0
+    words = run_words(cell, settings, root, out)
+    moment = ("bench.records", "write_json", "2")
+    killed = subprocess.run([sys.executable, "-c", SABOTAGE, *moment, *words], cwd=REPO, capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
+    assert bench(*words).returncode == 0
+    assert out.read_bytes() == unbroken
 
 
 def test_another_run_s_resume_file_is_not_continued(cell, settings, root, tmp_path, unbroken):

@@ -131,9 +131,11 @@ def test_a_scale_runs_on_slurm_with_the_shipped_profile(cluster, profile, tmp_pa
     small["lookahead"] = TINY["lookahead"] | {
         "panels": {"thesis-2.2a": TINY["lookahead"]["panels"]["thesis-2.2a"] | {"strategies": ["random", "margin"]}}
     }
-    (tree / "tiny.yaml").write_text(yaml.safe_dump(small))
+    (tree / "config/tiny.yaml").write_text(yaml.safe_dump(small))
+    # Both ways to choose a configuration have to reach the jobs, which read the Snakefile again.
+    chosen = {"slurm": ["--config", "scale=tiny"], "cluster-generic": ["--configfile", "config/tiny.yaml"]}
     command = [sys.executable, "-m", "snakemake", "lookahead_tables", "--workflow-profile", f"profiles/{profile}"]
-    command += ["--configfile", "tiny.yaml", "--latency-wait", "5", "--set-threads", "lookahead_run=1"]
+    command += [*chosen[profile], "--latency-wait", "5", "--set-threads", "lookahead_run=1"]
     if profile == "slurm":  # no accounting here, and no patience
         command += ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"]
     else:

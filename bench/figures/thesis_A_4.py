@@ -3,12 +3,20 @@
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bench.figures import _curves, thesis_2_2, thesis_A_1
+from bench.figures import _curves
 
 NAME = "thesis-A.4"
 TABLES = ("lookahead-summary",)
 TITLE = "Active learning strategies, test accuracy"
-PANELS = thesis_2_2.PANELS + thesis_A_1.PANELS
+PANELS = (
+    "thesis-2.2a",
+    "thesis-2.2b",
+    "thesis-2.2c",
+    "thesis-A.1a",
+    "thesis-A.1b",
+    "thesis-A.1c",
+    "thesis-A.1d",
+)
 
 
 def draw(tables: dict[str, pd.DataFrame]) -> Figure:

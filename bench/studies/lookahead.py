@@ -9,6 +9,7 @@ cycle the unqueried candidates go back, the pool is shuffled and a new subset ta
 are kept from cycle to cycle, optimiser and schedule are new. The accuracy recorded is the last epoch's.
 """
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -66,6 +67,8 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
         with journal.clock("evaluate"):
             test_accuracy, test_loss = evaluate(net, test_images, test_labels, recipe.loss)
             train_accuracy, train_loss = evaluate(net, x, y, recipe.loss)
+        if not (math.isfinite(test_loss) and math.isfinite(train_loss)):  # finite in training mode, not in evaluation
+            raise Diverged(cycle, recipe.epochs - 1, recipe.lr)
         say(f"  test accuracy {test_accuracy:.4f}, training loss {train_loss:.2e}")
         queried = []
         if cycle + 1 < protocol["cycles"]:  # nothing is trained on what the last cycle would buy

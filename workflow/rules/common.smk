@@ -6,7 +6,7 @@ sys.path.insert(0, workflow.basedir)
 
 from bench import config as configuration
 from bench import digest, grid, registry
-from bench.cells import Cell
+from bench.cells import PATTERN
 from bench.errors import UserError
 
 try:
@@ -39,9 +39,11 @@ def cell_code(wildcards):
     return digest.of_cell("lookahead", wildcards.dataset, wildcards.net, wildcards.strategy)
 
 
-def figure_files(*names):
-    return [f"figures/{SCALE}/{name}.{kind}" for name in names for kind in ("png", "pdf")]
+def figure_files(figures):
+    return [f"figures/{SCALE}/{figure.name}.{kind}" for figure in figures for kind in ("png", "pdf")]
 
 
-def table_labels(wildcards):
-    return {"scale": SCALE}
+def shown_panels(figure):
+    """The panels of this scale that a figure shows, for its caption; all, where the figure names none."""
+    shown = figure.constants.get("PANELS", config["lookahead"]["panels"])
+    return [panel for panel in config["lookahead"]["panels"] if panel in shown]

@@ -1,6 +1,6 @@
 rule data:
     output:
-        f"{ROOT}/{{dataset}}.npz",
+        update(f"{ROOT}/{{dataset}}.npz"),  # never deleted: it may be the user's only copy
     log:
         f"results/{SCALE}/logs/data/{{dataset}}.log",
     benchmark:

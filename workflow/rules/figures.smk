@@ -1,6 +1,9 @@
 # One rule per figure of bench/figures/, named after it: `snakemake --cores 1 thesis-2.2`. From tables alone.
 TABLES = LOOKAHEAD_TABLES
-FIGURES = figure_files(*registry.components("figures"))
+FIGURES = figure_files(registry.components("figures").values())
+LOOKAHEAD_FIGURES = figure_files(
+    figure for figure in registry.components("figures").values() if set(figure.constants["TABLES"]) <= set(grid.TABLES)
+)
 
 for figure in registry.components("figures").values():
 
@@ -31,5 +34,6 @@ for figure in registry.components("figures").values():
             code=digest.of(figure.module, "bench.figures"),
             scale=SCALE,
             summary=figure.summary,
+            panels=shown_panels(figure),
         shell:
             "python -m bench figure {params.name} --scale {params.scale} >> {log:q} 2>&1"

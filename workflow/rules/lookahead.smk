@@ -7,12 +7,12 @@ rule lookahead_run:
     input:
         f"{ROOT}/{{dataset}}.npz",
     output:
-        record=f"results/{SCALE}/runs/lookahead/{grid.PATTERN}.json",
-        meta=f"results/{SCALE}/runs/lookahead/{grid.PATTERN}.meta.json",
+        record=f"results/{SCALE}/runs/lookahead/{PATTERN}.json",
+        meta=f"results/{SCALE}/runs/lookahead/{PATTERN}.meta.json",
     log:
-        f"results/{SCALE}/logs/lookahead/{grid.PATTERN}.log",
+        f"results/{SCALE}/logs/lookahead/{PATTERN}.log",
     benchmark:
-        f"results/{SCALE}/benchmarks/lookahead/{grid.PATTERN}.tsv"
+        f"results/{SCALE}/benchmarks/lookahead/{PATTERN}.tsv"
     conda:
         "../../environment.yml"
     threads: 1
@@ -35,13 +35,15 @@ rule lookahead_tables:
     input:
         LOOKAHEAD_RECORDS,
     output:
-        report(
-            LOOKAHEAD_TABLES,
-            caption="../report/table.rst",
-            category="Tables",
-            subcategory="lookahead",
-            labels=table_labels,
-        ),
+        [
+            report(
+                f"results/{SCALE}/tables/{name}.csv",
+                caption="../report/table.rst",
+                category="Tables",
+                labels={"table": name, "scale": SCALE},
+            )
+            for name in grid.TABLES
+        ],
     log:
         f"results/{SCALE}/logs/lookahead/tables.log",
     benchmark:

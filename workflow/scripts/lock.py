@@ -37,7 +37,7 @@ def normal(name: str) -> str:
 def pins_text(pins: list[str]) -> str:
     return f"""\
 # Every package of the environment at its exact version, transitive ones included; `make lock` rewrites it.
-# (On a machine with CUDA, torch brings its own nvidia-* packages, which its metadata pins exactly.)
+# (Where torch is a CUDA build, it brings nvidia-* packages of its own besides.)
 {chr(10).join(pins)}
 """
 
