@@ -1,4 +1,4 @@
-"""The command line: python -m bench {run,data,collect,figure,status,plan,doctor,docs}; each says more with --help."""
+"""The command line: python -m bench {run,data,collect,figure,status,plan,perf,doctor,docs}; --help says more."""
 
 import argparse
 import json
@@ -75,6 +75,11 @@ def _parser() -> argparse.ArgumentParser:
     scale(sub)
     sub.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     sub.add_argument("--out", type=Path, help="also write the prices as CSV")
+    sub = command("perf", _perf, "Speed of the suite's own machinery beside its peers, as ratios in one run.")
+    sub.add_argument("what", choices=("kernels",))
+    sub.add_argument("--peers", action="store_true", help="also neural-tangents, in an environment of its own")
+    sub.add_argument("--out", type=Path, default=Path("results/perf"), help="folder; default results/perf")
+    sub.add_argument("--only", help="measure only cases whose description contains this, e.g. \"net='fcn'\"")
     scale(command("doctor", _doctor, "What this machine has, what is missing, and what to type."))
     command("docs", _docs, "Rewrite what config/README.md and README.md repeat from the code (for maintainers).")
     return parser
@@ -144,6 +149,18 @@ def _plan(a: argparse.Namespace) -> None:
     if a.out:
         tables.write(table, a.out)
     print(plan.report(table))
+
+
+def _perf(a: argparse.Namespace) -> None:
+    from bench import figures, tables
+    from bench.perf import figure, kernels
+    from bench.perf.bars import bars
+
+    table = kernels.run(a.peers, a.out / "kernels.csv", a.only)
+    reached = bars(table)
+    tables.write(reached, a.out / "kernels-bars.csv")
+    figures.save(figure.draw(table), a.out / "kernels")
+    print(reached.to_string(index=False, float_format="%.2f"))
 
 
 def _doctor(a: argparse.Namespace) -> None:

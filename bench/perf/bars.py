@@ -1,0 +1,62 @@
+"""What the kernel engine is meant to reach, beside what it reached: ratios within one run."""
+
+import pandas as pd
+
+DEEP = ("convnet", "resnet18", "wrn-16", "wrn-28")
+PEERS = {"neural-tangents": ("neural-tangents 1", "neural-tangents 3"), "torch.func": ("torch.func",)}
+
+# (nets, output, N, peer, how many times as fast at least, most memory as a share of the peer's)
+BARS = [
+    (DEEP, "full", 32, "neural-tangents", 2.5, None),
+    (DEEP, "full", 32, "torch.func", 1.6, None),
+    (DEEP, "full", 256, "neural-tangents", 4.0, 0.5),
+    (DEEP, "pseudo", 32, "neural-tangents", 3.5, None),
+    (DEEP, "pseudo", 256, "neural-tangents", 3.5, None),
+    (DEEP, "pseudo", 32, "torch.func", 1.0, None),
+    (DEEP, "pseudo", 256, "torch.func", 1.0, None),
+    (("fcn",), "full", 256, "neural-tangents", 4.0, None),
+    (("fcn",), "full", 32, "neural-tangents", 1.0, None),
+]
+FRACTION, GIB = 0.8, 8.0  # at the thesis' size: share of the GEMM limit at least, GiB at most
+
+
+def bars(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per bar and net: the ratio wanted, the ratio had against the peer's best implementation, and whether."""
+    rows = []
+    for wanted_nets, output, points, peer, ratio, share in BARS:
+        for net in wanted_nets:
+            case = table[
+                (table.group == "peers") & (table.net == net) & (table.output == output) & (table.points == points)
+            ]
+            ours = _fastest(case[case.contender == "ours"])
+            best = _fastest(case[case.contender.isin(PEERS[peer])])
+            row = {
+                "net": net,
+                "output": output,
+                "points": points,
+                "against": peer,
+                "wanted": ratio,
+                "wanted_memory": share,
+            }
+            if ours is not None and best is not None:
+                row |= {"had": best.seconds / ours.seconds, "memory": ours.peak_gib / best.peak_gib}
+            rows.append(row | {"met": _met(row)})
+    for _, row in table[table.group == "thesis size"].iterrows():
+        base = {"net": row.net, "output": row.output, "points": row.points, "against": "GEMM limit"}
+        had = {"wanted": FRACTION, "had": row.gemm_fraction, "wanted_memory": GIB, "memory": row.peak_gib}
+        met = "yes" if row.gemm_fraction >= FRACTION and row.peak_gib <= GIB else "no"
+        rows.append(base | had | {"met": met})
+    return pd.DataFrame(rows)
+
+
+def _fastest(rows: pd.DataFrame) -> pd.Series | None:
+    rows = rows.dropna(subset=["seconds"])
+    return rows.loc[rows.seconds.idxmin()] if len(rows) else None
+
+
+def _met(row: dict) -> str:
+    if "had" not in row:
+        return "not measured"
+    enough = row["had"] >= row["wanted"]
+    small = row["wanted_memory"] is None or row["memory"] <= row["wanted_memory"]
+    return "yes" if enough and small else "no"

@@ -1,0 +1,171 @@
+"""`python -m bench perf kernels`: the kernel engine beside torch.func and, with --peers, neural-tangents.
+
+Every measurement is a process of its own, so that its peak memory is its own: this module run as a program with one
+JSON argument. Equal nets, equal weights, equal inputs, float32, all cores.
+"""
+
+import json
+import math
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import pandas as pd
+import torch
+from torch.func import functional_call, jacrev, vmap
+
+from bench import nets
+from bench.errors import UserError
+from bench.kernels.gram import flops, gram
+from bench.perf import quiet
+from bench.perf.peers import python_of
+from bench.perf.program import export
+from bench.progress import say
+from bench.seeds import torch_stream
+
+MEMORY = 16 * 2**30  # bytes; a contender that needs more is not started
+SHAPE = (3, 32, 32)
+
+
+@dataclass(frozen=True)
+class Case:
+    net: str
+    width: int
+    points: int  # N
+    output: str = "full"
+    classes: int = 10  # O
+    group: str = "peers"
+
+
+NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
+PEERS = [Case(net, width, n, output) for net, width in NETS for n in (32, 256) for output in ("full", "pseudo")]
+GROWTH = [
+    *(Case("resnet18", 1, n, group="growth in N") for n in (32, 64, 128, 256)),
+    *(Case("convnet", 2, 32, output, o, "growth in O") for o in (5, 10, 20, 40) for output in ("full", "pseudo")),
+    *(Case("wrn-16", k, 32, output, group="growth in width") for k in (1, 2, 4) for output in ("full", "pseudo")),
+]
+THESIS = [Case(net, width, 1000, group="thesis size") for net, width in (("convnet", 2), ("resnet18", 1))]
+
+
+def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
+    """Measure every case and write the table after each, so that nothing is lost; rows there already are kept."""
+    from bench import tables
+
+    rows = pd.read_csv(out).fillna({"note": ""}).to_dict("records") if out.is_file() else []
+    done = {(*(row[key] for key in asdict(PEERS[0])), row["contender"]) for row in rows}
+    jobs = [(case, "ours") for case in THESIS + GROWTH + PEERS]
+    jobs += [(case, "torch.func") for case in PEERS]
+    jobs += [(case, f"neural-tangents {i}") for case in PEERS for i in (1, 3)] if peers else []
+    for case, contender in jobs:
+        if (*asdict(case).values(), contender) in done or (only and only not in f"{case} {contender}"):
+            continue
+        foreign = quiet.wait()
+        if foreign > quiet.FOREIGN:
+            say(f"others use {foreign:.0%} of this machine; numbers below are marked")
+        result = _measured(case, contender)
+        size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
+        say(f"{contender:<18}{size:<44}{_words(result)}")
+        rows.append(asdict(case) | {"contender": contender, "note": ""} | result)
+        tables.write(pd.DataFrame(rows), out)
+    return pd.DataFrame(rows)
+
+
+def _words(result: dict) -> str:
+    if "seconds" not in result:
+        return result["note"]
+    marked = "" if result["foreign"] <= quiet.FOREIGN else f"  (others used {result['foreign']:.0%} of the machine)"
+    share = f", {result['gemm_fraction']:.0%} of the GEMM limit" if "gemm_fraction" in result else ""
+    return f"{result['seconds']:.4g} s, {result['peak_gib']:.2f} GiB{share}{marked}"
+
+
+def _measured(case: Case, contender: str) -> dict:
+    """One contender on one case, in a process of its own."""
+    parameters = sum(p.numel() for p in _net(case).parameters())
+    needed = case.points * parameters * 4 * (case.classes if case.output == "full" else 1)
+    if contender in ("torch.func", "neural-tangents 1") and 2 * needed > MEMORY:
+        return {"parameters": parameters, "note": f"not run: its Jacobian alone takes {needed / 2**30:.0f} GiB"}
+    if contender.startswith("neural-tangents"):
+        found = _neural_tangents(case, contender.split()[1])
+    else:
+        command = [sys.executable, "-m", "bench.perf.kernels", json.dumps(asdict(case)), contender]
+        found = _answer(command)
+    return {"parameters": parameters} | found
+
+
+def _answer(command: list[str]) -> dict:
+    result = subprocess.run(command, capture_output=True, text=True)
+    if result.returncode != 0:
+        last = (result.stderr.strip().splitlines() or ["no message"])[-1]
+        return {"note": f"failed ({result.returncode}): {last[:120]}"}
+    return json.loads(result.stdout.strip().splitlines()[-1])
+
+
+def _neural_tangents(case: Case, implementation: str) -> dict:
+    with tempfile.TemporaryDirectory() as folder:
+        net, x = _net(case), _inputs(case)
+        export(net, x, Path(folder))
+        script = Path(__file__).with_name("neural_tangents_peer.py")
+        command = [python_of("neural-tangents"), str(script), folder, case.output, implementation, "3"]
+        found: dict = {}
+
+        def answer() -> None:
+            found.update(_answer(command))
+
+        # The peer cannot watch the machine itself; what its whole process suffered from others stands for its times.
+        foreign = quiet.measure(answer, repeats=1, at_most=1).foreign
+        return found | {"foreign": foreign}
+
+
+def _net(case: Case) -> torch.nn.Module:
+    return nets.build(case.net, SHAPE, case.classes, case.width, torch_stream(0, "init")).eval()
+
+
+def _inputs(case: Case) -> torch.Tensor:
+    return torch.randn(case.points, *SHAPE, generator=torch_stream(0, "data"))
+
+
+def by_jacobian(net: torch.nn.Module, x: torch.Tensor, output: str) -> torch.Tensor:
+    """The plain torch.func way: all per-sample Jacobians, then their products, parameter by parameter."""
+    parameters = {name: value.detach() for name, value in net.named_parameters()}
+
+    def outputs(parameters: dict, image: torch.Tensor) -> torch.Tensor:
+        values = functional_call(net, parameters, (image[None],))[0]  # (O,)
+        return values if output == "full" else values.sum(0, keepdim=True) / math.sqrt(len(values))
+
+    jacobian = vmap(jacrev(outputs), (None, 0))(parameters, x)  # {name: (N, O, *shape)}
+    rows = [each.flatten(2).flatten(0, 1) for each in jacobian.values()]  # (N O, P_layer)
+    return sum(each @ each.T for each in rows)  # (N O, N O)
+
+
+def gemm_rate(size: int = 4096) -> float:
+    """The machine's own float32 matrix-product rate, in flop/s."""
+    a, b = torch.randn(2, size, size)
+    out = torch.empty(size, size)
+    return 2 * size**3 / quiet.measure(lambda: torch.mm(a, b, out=out), repeats=5).seconds
+
+
+def main(case: Case, contender: str) -> None:
+    torch.set_num_threads(os.cpu_count())
+    net, x = _net(case), _inputs(case)
+    work = {"ours": gram, "torch.func": by_jacobian}[contender]
+    small = _inputs(replace(case, points=2))
+    work(net, small, output=case.output)  # libraries load and thread pools start here
+    timing = quiet.measure(lambda: work(net, x, output=case.output), repeats=3 if case.points < 1000 else 1, budget=60)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    found = asdict(timing) | {"peak_gib": peak}
+    if contender == "ours":
+        rate = gemm_rate()
+        least = flops(net, x, output=case.output)
+        found |= {"gflop": least / 1e9, "gemm_gflops": rate / 1e9, "gemm_fraction": least / rate / timing.seconds}
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    try:
+        main(Case(**json.loads(sys.argv[1])), sys.argv[2])
+    except UserError as error:
+        sys.exit(str(error))
