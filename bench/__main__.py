@@ -37,7 +37,8 @@ def _parser() -> argparse.ArgumentParser:
         return sub
 
     def scale(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument("--scale", default="quick", help="a name (config/<name>.yaml) or a YAML file; default quick")
+        text = "the name of a file config/<name>.yaml, or the path of your own YAML file; default quick"
+        sub.add_argument("--scale", default="quick", help=text)
 
     sub = command("run", _run, "Run one cell; killed and started again, it continues.")
     sub.add_argument("study", choices=grid.STUDIES)
@@ -86,8 +87,14 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(a: argparse.Namespace) -> None:
-    if a.width < 1 or a.seed < 0 or a.threads < 1 or a.save_every < 1:
-        raise UserError("--width, --threads and --save-every must be at least 1, --seed at least 0")
+    for flag, value, least in (
+        ("width", a.width, 1),
+        ("threads", a.threads, 1),
+        ("save-every", a.save_every, 1),
+        ("seed", a.seed, 0),
+    ):
+        if value < least:
+            raise UserError(f"--{flag}: found {value}; allowed: a whole number, at least {least}")
     if a.out.suffix != ".json" or a.out.is_dir():
         raise UserError(f"--out: found {str(a.out)!r}; allowed: the path of a file that ends in .json")
     net, strategy = registry.canonical("nets", a.net), registry.canonical("strategies", a.strategy)

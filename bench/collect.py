@@ -21,7 +21,7 @@ def collect(settings: dict, out: Path, partial: bool) -> None:
             f"{len(missing)} of {len(paths)} records are missing, first {missing[0]}; add --partial to go on"
         )
     if len(missing) == len(paths):
-        raise UserError(f"no record of scale {settings['scale']!r} exists yet; type: snakemake --cores all")
+        raise UserError(f"no record of scale {settings['scale']!r} exists yet; `snakemake --cores all` makes them")
     if missing:
         print(
             f"{len(paths) - len(missing)}/{len(paths)} cells; missing: " + ", ".join(map(str, missing)), file=sys.stderr
@@ -53,5 +53,5 @@ def draw(name: str, folder: Path, stem: Path) -> None:
     paths = {table: folder / f"{table}.csv" for table in needed}
     for path in paths.values():
         if not path.is_file():
-            raise UserError(f"{path} is missing; type: python -m bench collect --partial, or run the workflow")
+            raise UserError(f"{path} is missing; `python -m bench collect --partial` makes it from finished cells")
     figures.save(figures.draw(name, {table: pd.read_csv(path) for table, path in paths.items()}), stem)

@@ -34,6 +34,14 @@ _KINDS = jsonschema.Draft202012Validator.TYPE_CHECKER.redefine_many(
 _Validator = jsonschema.validators.extend(jsonschema.Draft202012Validator, type_checker=_KINDS)
 
 
+WORDS = {
+    "array": "a list, such as [0]",
+    "object": "keys with values",
+    "integer": "a whole number",
+    "number": "a number",
+}
+
+
 @cache
 def schema() -> dict:
     return yaml.safe_load(SCHEMA.read_text())
@@ -68,7 +76,12 @@ def choose(given: dict, files: list[str]) -> dict:
     """
     if set(given) <= {"scale"} and not files:
         return load(str(given.get("scale", "quick")))
-    return check(given, ", ".join(files) or "--config")
+    source = ", ".join(files) or "--config"
+    config = check(given, source)
+    shipped = ROOT / "config" / f"{config['scale']}.yaml"
+    if shipped.is_file() and config != load(config["scale"]):
+        raise UserError(f"{source}: scale: found {config['scale']!r}, the name of {shipped.name}; give yours another")
+    return config
 
 
 def check(raw: object, source: str) -> dict:
@@ -123,7 +136,7 @@ def _say(error: jsonschema.ValidationError) -> str:
             return prefix + registry.unknown("value", str(error.instance), map(str, error.validator_value))
         case "type":
             kinds = error.validator_value if isinstance(error.validator_value, list) else [error.validator_value]
-            return f"{prefix}{found}; allowed: {' or '.join(kinds)}"
+            return f"{prefix}{found}; allowed: {' or '.join(WORDS.get(kind, kind) for kind in kinds)}"
         case "minimum" | "exclusiveMinimum" | "exclusiveMaximum":
             sign = {"minimum": ">=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}[error.validator]
             return f"{prefix}{found}; allowed: a number {sign} {error.validator_value}"

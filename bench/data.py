@@ -91,20 +91,18 @@ def load(
     )
 
 
-def read(path: Path, name: str) -> dict[str, np.ndarray]:
-    """The arrays of a canonical file, or a UserError that says what is wrong with it."""
+def read(path: Path, name: str, remedy: str | None = None) -> dict[str, np.ndarray]:
+    """The arrays of a canonical file, or a UserError that says what is wrong with it and what to do."""
+    remedy = remedy or f"remove it and type: python -m bench data {name} --root {path.parent}"
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {key: np.ascontiguousarray(file[key]) for key in KEYS}
     except Exception as error:  # zip, zlib, header and pickle errors of every kind: the file is no good
-        raise UserError(f"{path} is damaged or no canonical file ({error}); {_remedy(path, name)}") from None
+        reason = str(error).partition(". If you trust")[0]  # numpy's advice to read it unsafely is not ours
+        raise UserError(f"{path} is damaged or no canonical file ({reason}); {remedy}") from None
     if problem := _problem(arrays, name):
-        raise UserError(f"{path}: {problem}; {_remedy(path, name)}")
+        raise UserError(f"{path}: {problem}; {remedy}")
     return arrays
-
-
-def _remedy(path: Path, name: str) -> str:
-    return f"remove it and type: python -m bench data {name} --root {path.parent}"
 
 
 def _problem(arrays: dict[str, np.ndarray], name: str) -> str | None:
@@ -147,7 +145,7 @@ def prepare(name: str, root: str | Path = "data", source: str | Path | None = No
         if source is not None:
             if not Path(source).is_file():
                 raise UserError(f"{source}: no such file")
-            read(Path(source), name)
+            read(Path(source), name, "a canonical file has x_train, y_train, x_test, y_test; uint8, N x C x H x W")
             shutil.copyfile(source, part)
         else:
             arrays = {key: np.ascontiguousarray(array) for key, array in _fetch(name, path).items()}

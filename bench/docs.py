@@ -89,7 +89,7 @@ def component_list(package: str, extra: str = "") -> str:
     lines = []
     for component in registry.components(package).values():
         options = component.constants.get("OPTIONS", {})
-        shown = [f"`+{key}=`{_choices(values)}" for key, values in options.items()]
+        shown = [f"`{key}`: {_choices(values)}" for key, values in options.items()]
         summary = component.summary.removeprefix(f"{component.name}: ").rstrip(".")
         more = f" Width: {component.constants[extra]}." if extra else ""
         lines.append(f"- `{component.name}`: {summary}.{more}" + (f" Options: {'; '.join(shown)}." if shown else ""))

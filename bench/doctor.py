@@ -6,7 +6,9 @@ import shutil
 import sys
 from pathlib import Path
 
-from bench import machine
+import numpy as np
+
+from bench import machine, registry
 from bench.config import ROOT
 
 try:
@@ -81,7 +83,10 @@ def _git() -> str:
 def _dataset(name: str, root: str) -> str:
     path = Path(root) / f"{name}.npz"
     if path.is_file():
-        return f"data        {path}: there"
+        with np.load(path, allow_pickle=False, mmap_mode="r") as arrays:
+            sizes = len(arrays["y_train"]), len(arrays["y_test"])
+        whole = sizes == registry.components("datasets")[name].constants["SIZES"]
+        return f"data        {path}: {sizes[0]:,} train / {sizes[1]:,} test{'' if whole else ', PARTIAL'}"
     return f"data        {path}: missing; the workflow makes it, or type: python -m bench data {name} --root {root}"
 
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 
 def git_state() -> dict | None:
-    """Commit and whether the tree had changes; None outside a checkout."""
+    """Commit and whether the code had changes or new files; None outside a checkout."""
 
     def git(*words: str) -> str:
         here = Path(__file__).parent
         return subprocess.run(["git", *words], cwd=here, capture_output=True, text=True, check=True).stdout.strip()
 
     try:
-        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "--untracked-files=no"))}
+        return {"commit": git("rev-parse", "HEAD"), "dirty": bool(git("status", "--porcelain", "."))}
     except (OSError, subprocess.CalledProcessError):
         return None
 

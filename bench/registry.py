@@ -23,6 +23,7 @@ from types import ModuleType
 from bench.errors import UserError
 
 ROOT = Path(__file__).parent
+SINGULAR = {"datasets": "dataset", "nets": "net", "strategies": "strategy", "figures": "figure"}
 Options = dict[str, str | int]
 
 
@@ -42,7 +43,12 @@ def components(package: str) -> dict[str, Component]:
 
 
 def _read(package: str, path: Path) -> Component:
-    tree = ast.parse(path.read_text())
+    try:
+        tree = ast.parse(path.read_text())
+    except SyntaxError as error:
+        raise UserError(
+            f"bench/{package}/{path.name}, line {error.lineno}: {error.msg}; mend or remove the file"
+        ) from None
     constants = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -58,7 +64,7 @@ def parse(package: str, spec: str) -> tuple[Component, Options]:
     name, *settings = spec.split("+")
     known = components(package)
     if name not in known:
-        raise UserError(unknown(f"{package} name", name, known))
+        raise UserError(unknown(SINGULAR[package], name, known))
     offered = known[name].constants.get("OPTIONS", {})
     options = {key: value if isinstance(value, int) else value[0] for key, value in offered.items()}
     for setting in settings:
@@ -93,7 +99,7 @@ def load(package: str, spec: str) -> tuple[ModuleType, Options]:
 
 
 def unknown(what: str, found: str, allowed: Iterable[str]) -> str:
-    """`unknown strategies name 'marign'; did you mean 'margin'? allowed: ...`"""
+    """`unknown strategy 'marign'; did you mean 'margin'? allowed: ...`"""
     allowed = list(allowed)
     near = difflib.get_close_matches(found, allowed, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}? " if near else ""

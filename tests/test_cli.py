@@ -110,7 +110,7 @@ def test_collect_with_nothing_says_what_to_type(finished, tmp_path):
     shutil.copy(finished / "tiny.yaml", tmp_path)
     result = bench("collect", "--scale", "tiny.yaml", "--partial", cwd=tmp_path)
     assert result.returncode == 2
-    assert "snakemake --cores all" in result.stderr
+    assert "`snakemake --cores all` makes them" in result.stderr
 
 
 def test_figure_without_tables_says_what_to_type(tmp_path):

@@ -83,9 +83,9 @@ P = ("lookahead", "panels", "thesis-2.2a")
         (broken("sedes", value=[1]), ["unknown key 'sedes'", "did you mean 'seeds'?"]),
         (broken("seeds", value=[]), ["seeds", "found []", "at least 1"]),
         (broken("seeds", value=[1, 1]), ["seeds", "no entry twice"]),
-        (broken("seeds", value="0"), ["seeds", "found '0'", "array"]),
+        (broken("seeds", value="0"), ["seeds", "found '0'", "a list"]),
         (broken(*P, "width", value=-3), ["thesis-2.2a.width", "found -3", ">= 1"]),
-        (broken(*P, "width", value=2.5), ["thesis-2.2a.width", "found 2.5", "integer"]),
+        (broken(*P, "width", value=2.5), ["thesis-2.2a.width", "found 2.5", "whole number"]),
         (broken(*P, "dataset", value="digit"), ["thesis-2.2a.dataset", "'digit'", "did you mean 'digits'?"]),
         (broken(*P, "net", value="wnr"), ["thesis-2.2a.net", "'wnr'", "did you mean 'wrn'?"]),
         (broken(*P, "strategies", value=["marign"]), ["strategies", "did you mean 'margin'?"]),
@@ -98,15 +98,15 @@ P = ("lookahead", "panels", "thesis-2.2a")
         (broken("lookahead", "protocol", "digits", "query", value=41), ["protocol.digits", "larger than subset"]),
         (broken("lookahead", "protocol", "digit", value={}), ["lookahead.protocol", "did you mean 'digits'?"]),
         (broken("data", value={"average_pool": {"mnits": 2}}), ["average_pool", "did you mean 'mnist'?"]),
-        (broken(*P, "width", value=8.0), ["thesis-2.2a.width", "found 8.0", "integer"]),
-        (broken("seeds", value=[0.0]), ["seeds.0", "integer"]),
-        (broken("recipes", "l2", "lr", value=float("nan")), ["recipes.l2.lr", "found nan", "number"]),
+        (broken(*P, "width", value=8.0), ["thesis-2.2a.width", "found 8.0", "whole number"]),
+        (broken("seeds", value=[0.0]), ["seeds.0", "whole number"]),
+        (broken("recipes", "l2", "lr", value=float("nan")), ["recipes.l2.lr", "found nan", "a number"]),
         (broken("recipes", "a/b", value={}), ["recipes", "a/b"]),
         (broken("recipes", 3, value={}), ["recipes", "3"]),
         (broken("data", value={"average_pool": {"digits": 9}}), ["average_pool.digits", "found 9", "8"]),
         ({"seeds": [0]}, ["'scale' is missing"]),
-        ([], ["found []", "object"]),
-        (None, ["found None", "object"]),
+        ([], ["found []", "keys with values"]),
+        (None, ["found None", "keys with values"]),
     ],
 )
 def test_a_mistake_is_one_line_that_says_everything(config, words):
@@ -152,6 +152,12 @@ def test_choose_takes_a_name_or_a_whole_file(tmp_path):
     assert configuration.choose({"scale": "paper"}, []) == configuration.load("paper")
     assert configuration.choose(TINY, ["tiny.yaml"]) == configuration.check(TINY, "x")
     assert configuration.choose({"scale": "alone"}, ["alone.yaml"])["scale"] == "alone"
+
+
+def test_another_file_cannot_take_a_shipped_scale_s_name():
+    with pytest.raises(UserError, match="give yours another"):
+        configuration.choose(TINY | {"scale": "cpu"}, ["my.yaml"])
+    assert configuration.choose({"scale": "paper"}, ["config/paper.yaml"]) == configuration.load("paper")
 
 
 def test_deviations_name_what_differs_and_only_that(tiny):

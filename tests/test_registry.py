@@ -65,6 +65,14 @@ def test_wrong_specs_say_what_is_allowed(spec, message):
     assert message in str(error.value)
 
 
+def test_a_component_that_is_not_python_is_named(tmp_path, monkeypatch):
+    (tmp_path / "broken").mkdir()
+    (tmp_path / "broken/x.py").write_text("a = (\n")
+    monkeypatch.setattr(registry, "ROOT", tmp_path)
+    with pytest.raises(UserError, match=r"bench/broken/x\.py, line 1"):
+        registry.components("broken")
+
+
 @pytest.mark.parametrize("text", ["0", "-1", "x", "1.5", ""])
 def test_numbers_must_be_whole_and_positive(text):
     with pytest.raises(UserError, match="whole number >= 1"):

@@ -77,6 +77,14 @@ class TestContract:
             select(strategy, query, 31, stream(0, "query"))
 
 
+@pytest.mark.parametrize("wrong", [[0, 0, 0], [0, 1], [0, 1, 30], [-1, 0, 1], [[0, 1, 2]]])
+def test_a_strategy_that_breaks_the_contract_is_stopped(query, monkeypatch, wrong):
+    module, _ = registry.load("strategies", "random")
+    monkeypatch.setattr(module, "select", lambda query, size, stream: wrong)
+    with pytest.raises(UserError, match="3 different positions"):
+        select("random", query, 3, stream(0))
+
+
 class Outputs(nn.Module):
     """A network whose outputs are its inputs."""
 

@@ -46,10 +46,10 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
 
 
 def _p_values(table: pd.DataFrame, names: pd.Index) -> pd.DataFrame:
-    """Nemenyi's p as a symmetric matrix by number; pairs that could not be tested count as not told apart."""
+    """Nemenyi's p as a symmetric matrix by number; 0 where there was no test, so that no bar claims one."""
     pairs = table[table["kind"] == "nemenyi"].dropna(subset="value")
     p = {frozenset((row["strategy_a"], row["strategy_b"])): row["value"] for _, row in pairs.iterrows()}
-    return pd.DataFrame([[p.get(frozenset((a, b)), 1.0) for b in names] for a in names])
+    return pd.DataFrame([[p.get(frozenset((a, b)), float(a == b)) for b in names] for a in names])
 
 
 def _footnote(figure: Figure, table: pd.DataFrame) -> None:
@@ -61,4 +61,5 @@ def _footnote(figure: Figure, table: pd.DataFrame) -> None:
         f"(settings: {friedman['settings_n']}, seeds: {friedman['seeds_n']}).",
         f"Friedman's test: p = {friedman['value']:.2g}." if tested else f"No test: {friedman['note']}.",
         "A bar joins strategies that Nemenyi's test does not tell apart at 0.05." if tested else "",
+        "" if friedman["scale"] == "paper" else "Departures from the paper: as in the figures of its panels.",
     )

@@ -36,7 +36,10 @@ def select(strategy: str, query: Query, size: int, stream: np.random.Generator) 
     module, options = registry.load("strategies", strategy)
     if size > len(query.candidates):
         raise UserError(f"{strategy}: asked for {size} labels from {len(query.candidates)} candidates")
-    return module.select(query, size, stream, **options)
+    chosen = np.asarray(module.select(query, size, stream, **options))
+    if chosen.shape != (size,) or len(np.intersect1d(chosen, np.arange(len(query.candidates)))) < size:
+        raise UserError(f"{strategy}: its select() must return {size} different positions, returned {chosen.tolist()}")
+    return chosen
 
 
 def top(scores: Tensor, size: int, stream: np.random.Generator) -> np.ndarray:
