@@ -141,7 +141,7 @@ def by_jacobian(net: torch.nn.Module, x: torch.Tensor, output: str) -> torch.Ten
     return sum(each @ each.T for each in rows)  # (N O, N O)
 
 
-def gemm_rate(size: int = 4096) -> float:
+def gemm_rate(size: int = 2048) -> float:
     """The machine's own float32 matrix-product rate, in flop/s."""
     a, b = torch.randn(2, size, size)
     out = torch.empty(size, size)

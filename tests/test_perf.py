@@ -1,0 +1,144 @@
+"""The measuring itself: disturbances noticed, equal nets for all contenders, verdicts as they should be."""
+
+import os
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bench import nets, registry
+from bench.kernels.gram import gram
+from bench.perf import bars, figure, kernels, quiet
+from bench.perf.program import export
+from bench.seeds import torch_stream
+
+
+def test_a_busy_stranger_is_noticed():
+    stranger = subprocess.Popen([sys.executable, "-c", "while True: pass"])
+    try:
+        disturbed = quiet.measure(lambda: time.sleep(0.3), repeats=2, at_most=2)
+    finally:
+        stranger.kill()
+        stranger.wait()
+    assert disturbed.repeats == 0
+    assert disturbed.foreign > 0.3 / os.cpu_count()
+    assert 0.29 < disturbed.seconds < 5
+
+
+def test_own_work_and_children_are_no_strangers():
+    def work():
+        subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)
+
+    whole = quiet.measure(work, repeats=1, at_most=1)
+    used = os.times().children_user
+    assert used > 0.05
+    assert whole.foreign < 1.0
+
+
+def applied(kind, details, w, a, b=None):
+    """One operation of a program."""
+    match kind:
+        case "conv":
+            return F.conv2d(a, w["weight"], w.get("bias"), int(details[0]), int(details[1]))
+        case "linear":
+            return F.linear(a, w["weight"], w["bias"])
+        case "batchnorm":
+            fixed = w["running_mean"], w["running_var"], w["weight"], w["bias"]
+            return F.batch_norm(a, *fixed, eps=float(details[0]))
+        case "leaky":
+            return F.leaky_relu(a, float(details[0]))
+        case "add":
+            return a + b
+        case "mean":
+            return a.mean((2, 3))
+        case "flatten":
+            return a.flatten(1)
+    return a  # identity, output
+
+
+def interpreted(folder, x):
+    """A net run from its exported program by plain torch functions."""
+    stored = np.load(folder / "net.npz")
+    weights = {
+        key.removeprefix("weight "): torch.from_numpy(stored[key]) for key in stored.files if key[:7] == "weight "
+    }
+    values = {}
+    for line in stored["program"]:
+        result, how, name, *operands = line.split()
+        kind, *details = how.split(":")
+        inputs = [values[operand] for operand in operands if operand in values]
+        w = {key.removeprefix(f"{name}."): value for key, value in weights.items() if key.startswith(f"{name}.")}
+        values[result] = x if kind == "input" else applied(kind, details, w, *inputs)
+    return values["output"]
+
+
+@pytest.mark.parametrize("name", sorted(registry.components("nets")))
+def test_peers_get_the_same_net(name, tmp_path):
+    net = nets.build(name, (3, 8, 8), 4, 2, torch_stream(0)).eval()
+    for module in net.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.uniform_(-1, 1)
+            module.running_var.uniform_(0.5, 2)
+    x = torch.rand(3, 3, 8, 8)
+    export(net, x, tmp_path)
+    torch.testing.assert_close(interpreted(tmp_path, x), net(x))
+
+
+@pytest.mark.parametrize("output", ["full", "pseudo"])
+def test_contenders_compute_the_same_kernel(output):
+    net = nets.build("wrn-16", (3, 8, 8), 3, 1, torch_stream(0)).eval().double()
+    x = torch.rand(3, 3, 8, 8, dtype=torch.double)
+    torch.testing.assert_close(kernels.by_jacobian(net, x, output), gram(net, x, output=output))
+
+
+def test_a_measurement_is_a_process_of_its_own():
+    found = kernels._measured(kernels.Case("fcn", 8, 4), "ours")
+    assert found["seconds"] > 0, found
+    assert 0 < found["gemm_fraction"] < 1
+    assert 0.05 < found["peak_gib"] < 4
+
+
+def test_what_does_not_fit_is_not_started():
+    found = kernels._measured(kernels.Case("fcn", 1024, 256), "torch.func")
+    assert "seconds" not in found
+    assert "GiB" in found["note"]
+
+
+def table():
+    """Measurements in which ours takes 1 s and peers 3 s, but for one case."""
+    rows = []
+    for case in kernels.PEERS + kernels.GROWTH + kernels.THESIS:
+        row = {**vars(case), "seconds": 1.0, "peak_gib": 1.0, "gemm_fraction": 0.85, "contender": "ours"}
+        rows.append(row)
+        if case.group == "peers":
+            rows += [
+                row | {"contender": name, "seconds": 3.0, "peak_gib": 3.0}
+                for name in ("neural-tangents 1", "torch.func")
+            ]
+            rows.append(row | {"contender": "neural-tangents 3", "seconds": 5.0, "peak_gib": 0.5})
+    return pd.DataFrame(rows)
+
+
+def test_bars_compare_with_the_best_of_a_peer():
+    reached = bars.bars(table())
+    with_nt = reached[reached.against == "neural-tangents"]
+    assert (with_nt.had == 3.0).all()
+    assert (with_nt[with_nt.wanted <= 3].met == "yes").all()
+    assert (with_nt[with_nt.wanted > 3].met == "no").all()
+    assert (reached[reached.against == "GEMM limit"].met == "yes").all()
+    heavy = table()
+    heavy.loc[heavy.contender == "ours", "peak_gib"] = 9.0
+    assert (bars.bars(heavy)[lambda frame: frame.against == "GEMM limit"].met == "no").all()
+    ours_only = table()[lambda frame: frame.contender == "ours"]
+    assert set(bars.bars(ours_only)[lambda frame: frame.against != "GEMM limit"].met) == {"not measured"}
+
+
+def test_the_figure_shows_every_peer():
+    drawn = figure.draw(table())
+    labels = [text.get_text() for axes in drawn.axes if axes.get_legend() for text in axes.get_legend().get_texts()]
+    assert {"torch.func", "neural-tangents 1", "neural-tangents 3", "eNTK", "pNTK"} <= set(labels)
