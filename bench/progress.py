@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from tqdm import tqdm
 
@@ -22,6 +23,28 @@ def epochs(first: int, total: int) -> Iterator[tuple[int, Callable[[float], None
                     say(f"  epoch {epoch + 1}/{total}, loss {loss:.3e}")
 
             yield epoch, report
+
+
+@contextmanager
+def counter(what: str, total: int, shown: bool) -> Iterator[tuple[Callable[[], None], Callable[[int], None]]]:
+    """Count steps towards a total: a function to call after each step, and one to call when more steps turn up."""
+    on_terminal, tenths = sys.stderr.isatty(), 0
+    with tqdm(total=total, desc=what, mininterval=1, leave=False, disable=not (shown and on_terminal)) as bar:
+        steps = [0, total]  # done, to be done in all
+
+        def tick() -> None:
+            nonlocal tenths
+            steps[0] += 1
+            bar.update()
+            if shown and not on_terminal and 10 * steps[0] // steps[1] > tenths:
+                tenths = 10 * steps[0] // steps[1]
+                say(f"{what}: {10 * tenths}%")
+
+        def more(count: int) -> None:
+            steps[1] += count
+            bar.total = steps[1]
+
+        yield tick, more
 
 
 def say(text: str) -> None:

@@ -1,8 +1,12 @@
-"""Neural tangent kernels: empirical ones of the suite's nets, exactly and in tiles.
+"""Neural tangent kernels, empirical and of infinite width, and regression with them.
 
-    gram.py     Theta = J J^T of a net on data: the full eNTK, the pNTK, a single output, the trace
-    layers.py   what each layer type adds to Theta, derived from J J^T, and how the cheapest way is chosen
-    store.py    a kernel on disk, written tile by tile and resumed after a kill
+    gram.py         Theta = J J^T of a net on data: the full eNTK, the pNTK, a single output, the trace; start here
+    tangents.py     what a net's layers keep of given points: hooks, backward passes, checks
+    layers.py       what each layer type adds to Theta, derived from J J^T
+    convolution.py  the same for convolutions, in three ways, and the rule that chooses
+    store.py        a kernel on disk, written tile by tile and resumed after a kill
+    infinite.py     kernels of nets of infinite width
+    regression.py   kernel regression
 
 Letters: N points, O outputs, S rows of Theta per point, P parameters; of a convolution C output channels, T output
 positions, D patch size (input channels x kernel height x kernel width).

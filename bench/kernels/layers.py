@@ -1,0 +1,242 @@
+"""What each layer adds to Theta = J J^T, and at what price.
+
+Parameters split by layer, so Theta is a sum over layers of J_l J_l^T, (N S) x P_l times its transpose. A layer sees an
+input a and has an output z; for one point, the row of J_l that belongs to an output f_o follows from a and the gradient
+g = df_o/dz alone. Weight gradients summed over a batch, what training uses, are never formed.
+
+Rows. Of B backward vectors v_b the gradients of v_b . f(x) are taken. Either each is a row of its own (full eNTK: B = O
+unit vectors, S = B rows per point; pNTK or one output: S = B = 1), or all B of a point lie end to end in one row, and
+Theta is their sum of inner products (trace: S = 1, B = O). Both are the same memory read as B = S x M, with M = 1 or B:
+channels of one row are counted M C below.
+
+A layer type is one class: what it keeps of each point (`room`), how it gets that from a and g (`keep`), and, unless
+it keeps rows of J, how kept tensors become a block of Theta (`add`). It is entered in `tangents.layer_for`.
+Convolutions have a module of their own.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Kept = list[Tensor]  # what a layer keeps of some points, the points along the first axis of each tensor
+Take = Callable[[int, Tensor], None]  # of the number b of a backward vector and the gradients g_b of n points (n, *z)
+
+FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram matrix: it is memory-bound below
+LONGEST = 8192  # columns of J in one product
+BLOCK = 96  # smallest side of a block when only half of a symmetric matrix is computed
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a layer sits: its module, the shapes of a and z at one point, how rows are made of backward vectors."""
+
+    name: str
+    module: nn.Module
+    a: tuple[int, ...]
+    z: tuple[int, ...]
+    backwards: int  # B
+    rows: int  # S
+    points: int  # N, or N1 + N2
+    pairs: int  # of points, that Theta has blocks for: N (N + 1) / 2, or N1 N2
+    like: Tensor  # an empty tensor of the net's dtype and device
+    shared: dict[tuple, Tensor]  # scratch memory, for layers in turn
+
+    def trains(self, parameter: str) -> bool:
+        tensor = getattr(self.module, parameter, None)
+        return tensor is not None and tensor.requires_grad
+
+    def empty(self, *shape: int) -> Tensor:
+        return self.like.new_empty(shape)
+
+    def scratch(self, name: str, *shape: int) -> Tensor:
+        """Memory used again by every layer in turn: new pages would cost more than the products written to them."""
+        size = math.prod(shape)
+        if len(self.shared.get((name,), ())) < size:
+            self.shared[(name,)] = self.empty(size)
+        return self.shared[(name,)][:size].view(shape)
+
+
+class Layer:
+    """One layer's share of Theta."""
+
+    def __init__(self, site: Site):
+        self.site = site
+        self.weight, self.bias = site.trains("weight"), site.trains("bias")
+
+    def room(self) -> list[tuple[int, ...]]:
+        """Shapes of the tensors kept of each point."""
+        raise NotImplementedError
+
+    def flops(self) -> int:
+        """Of this layer's share of Theta, given all a and g."""
+        raise NotImplementedError
+
+    def prepare(self, batch: int, workspace: int) -> None:
+        """Told once, before any points come: how many at a time, and the bytes there are for temporaries."""
+
+    def keep(self, a: Tensor, kept: Kept) -> Take | None:
+        """Given the inputs a (n, *a) of n points: what to do with their gradients so that `kept` is filled."""
+        raise NotImplementedError
+
+
+class Rows(Layer):
+    """A layer that keeps its rows of J, in pieces (S, columns) of some columns each: Theta gains piece piece^T."""
+
+    def flops(self):
+        """Each of the columns costs 2 S^2 per pair; forming thin rows costs next to nothing."""
+        return self.site.pairs * 2 * self.site.rows * sum(math.prod(piece) for piece in self.room())
+
+
+class Contracted(Layer):
+    """A layer whose share of Theta is had without its rows of J, or with few of their columns at a time."""
+
+    def take_into(self, g: Tensor) -> Take:
+        """Keep the gradients themselves, g (n, S, M C T)."""
+        g = g.view(len(g), self.site.backwards, *self.site.z)
+
+        def take(b, gradient):
+            g[:, b] = gradient
+
+        return take
+
+    def add(self, theta: Tensor, left: Kept, right: Kept) -> None:
+        """theta (N1 S, N2 S) += this layer's share; where right is left, only on and above the diagonal of theta."""
+        raise NotImplementedError
+
+
+def add_rows(theta: Tensor, left: list[Tensor], right: list[Tensor]) -> None:
+    """theta += J J'^T for rows of J given in pieces (N, S, columns); narrow pieces are joined first."""
+    wide = [(u, v) for u, v in zip(left, right, strict=True) if u[0, 0].numel() >= FEW_COLUMNS]
+    narrow = [(u, v) for u, v in zip(left, right, strict=True) if u[0, 0].numel() < FEW_COLUMNS]
+    if narrow:
+        us, vs = zip(*narrow, strict=True)
+        joined = torch.cat(us, 2)  # (N1, S, columns)
+        wide.append((joined, joined if vs[0] is us[0] else torch.cat(vs, 2)))
+    for u, v in wide:
+        add_gram(theta, u.flatten(0, 1), v.flatten(0, 1), symmetric=u is v)
+
+
+def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> None:
+    """theta += left right^T; of a symmetric one only block rows from the diagonal on, half the work.
+
+    LONGEST columns are summed at a time, apart from theta: one float32 product over 10^5 columns, or addmm_ to a theta
+    that is large beside the terms, loses a digit.
+    """
+    size = max(BLOCK, -(-len(left) // 16))
+    for k in range(0, left.shape[1], LONGEST):
+        u, v = left[:, k : k + LONGEST], right[:, k : k + LONGEST]
+        for i in range(0, len(left), size):
+            start = i if symmetric else 0
+            theta[i : i + size, start:] += u[i : i + size] @ v[start:].T
+
+
+class Linear(Contracted):
+    """z = W a + b, so dz/dW is a outer product: row (n, s) of J is g_ns (x) a_n for W and g_ns for b. Hence
+
+        Theta[ns, mr] = <g_ns (x) a_n, g_mr (x) a_m> + <g_ns, g_mr> = (a_n . a_m + 1) (g_ns . g_mr),
+
+    two small Gram matrices multiplied entry by entry; rows of length P = d C never exist.
+    """
+
+    def room(self):
+        site = self.site
+        return [(site.rows, site.backwards // site.rows * site.z[0]), (site.a[0],)]  # (S, M C) and (d,)
+
+    def keep(self, a, kept):
+        kept[1].copy_(a)
+        return self.take_into(kept[0])
+
+    def flops(self):
+        (s, c), (d,) = self.room()
+        return self.site.pairs * 2 * (s * s * c + d)
+
+    def add(self, theta, left, right):
+        n1, n2, s = len(left[0]), len(right[0]), self.site.rows
+        theta = theta.view(n1, s, n2, s)
+        size = max(1, min(n1, -(-(1 << 22) // (n2 * s * s))))  # temporaries of 4M entries, which stay in cache
+        for i in range(0, n1, size):
+            start = i if left is right else 0
+            g1, g2 = left[0][i : i + size], right[0][start:]  # (n, S, M C), (N2, S, M C)
+            gg = g1.flatten(0, 1) @ g2.flatten(0, 1).T  # (n S, N2 S)
+            aa = self._inputs(left[1][i : i + size], right[1][start:])  # (n, N2)
+            theta[i : i + size, :, start:].addcmul_(gg.view(len(g1), s, len(g2), s), aa[:, None, :, None])
+
+    def _inputs(self, a1: Tensor, a2: Tensor) -> Tensor:
+        """a_n . a_m + 1, or the one of the two terms whose parameter is trained."""
+        aa = a1 @ a2.T if self.weight else a1.new_zeros(len(a1), len(a2))
+        return aa + 1 if self.bias else aa
+
+
+class Readout(Linear):
+    """The layer whose output is f itself: g_ns is the backward vector, the same for all points, and needs no backward.
+
+    Theta[ns, mr] = (phi_n . phi_m + 1) (v_s . v_r),    for the full eNTK (phi phi^T + 1) kron I_O.
+    """
+
+    def __init__(self, site: Site, vectors: Tensor):
+        super().__init__(site)
+        rows = vectors.reshape(site.rows, -1)  # (S, M O)
+        self.outer = rows @ rows.T  # (S, S)
+
+    def room(self):
+        return [(self.site.a[0],)]
+
+    def keep(self, a, kept):
+        kept[0].copy_(a)
+
+    def flops(self):
+        return self.site.pairs * 2 * self.site.a[0]
+
+    def add(self, theta, left, right):
+        n1, n2, s = len(left[0]), len(right[0]), self.site.rows
+        aa = self._inputs(left[0], right[0])  # (N1, N2)
+        theta = theta.view(n1, s, n2, s)
+        for one, other in self.outer.nonzero().tolist():  # I_O: the diagonal only
+            theta[:, one, :, other].add_(aa, alpha=self.outer[one, other].item())
+
+
+class BatchNorm(Rows):
+    """z_c = gamma_c u_c + beta_c with u = (a - mean) / sqrt(var + eps), fixed statistics (evaluation mode):
+
+        d/dgamma_c = sum_t g_ct u_ct,    d/dbeta_c = sum_t g_ct.
+
+    Only 2 C numbers, so the rows are kept.
+    """
+
+    def room(self):
+        site = self.site
+        return [(site.rows, site.backwards // site.rows * site.z[0] * (self.weight + self.bias))]  # (S, M C 2)
+
+    def keep(self, a, kept):
+        bn, j = self.site.module, kept[0].view(len(a), self.site.backwards, -1)  # (n, B, 2 C)
+        u = F.batch_norm(a, bn.running_mean, bn.running_var, eps=bn.eps).flatten(2)  # (n, C, T)
+
+        def take(b, g):
+            g = g.flatten(2)  # (n, C, T)
+            if self.weight:
+                j[:, b, : g.shape[1]] = torch.linalg.vecdot(g, u)
+            if self.bias:
+                j[:, b, -g.shape[1] :] = g.sum(2)
+
+        return take
+
+
+class PReLU(Rows):
+    """z = a where a > 0, else alpha a: d/dalpha = sum over places with a < 0 of g a; one alpha, or one per channel."""
+
+    def room(self):
+        return [(self.site.rows, self.site.backwards // self.site.rows * self.site.module.num_parameters)]
+
+    def keep(self, a, kept):
+        j = kept[0].view(len(a), self.site.backwards, -1)  # (n, B, slopes)
+        negative = a.clamp(max=0)
+
+        def take(b, g):
+            sums = (g * negative).flatten(2).sum(2) if g.dim() > 2 else g * negative  # (n, C)
+            j[:, b] = sums if j.shape[2] > 1 else sums.sum(1, keepdim=True)
+
+        return take

@@ -1,0 +1,213 @@
+"""From a net and points to what its layers keep of them: hooks for inputs and outputs, backward passes, checks.
+
+Hooks record what every layer sees, a, and returns, z; autograd gives df/dz for all layers at once, one backward pass
+per backward vector, without any weight gradient. What a net must be for this, see `bench.nets`; what it is not is said.
+"""
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+
+import torch
+from torch import Tensor, nn
+
+from bench.errors import UserError
+from bench.kernels.convolution import cheapest_convolution
+from bench.kernels.layers import BatchNorm, Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, add_rows
+
+# Points per forward and backward pass, where the budget allows: with more, convolutions leave the caches, but the
+# products of small nets gain in size
+BATCH, BATCH_BYTES = 16, 2**26
+CL=True
+TILES_ON_DISK = 4  # at least, per side: a kill loses a tenth of the work
+
+
+class Tangents:
+    """A net's layers, and what each keeps of given points so that its share of Theta can be formed."""
+
+    def __init__(self, net: nn.Module, x1: Tensor, x2: Tensor | None, output: str | int, layers: Sequence[str] | None):
+        if not len(x1) or (x2 is not None and not len(x2)):
+            raise UserError("a kernel needs at least one point on either side")
+        self.net, self.modules = net, _selected(net, layers)
+        _check(net)
+        self.like = next(iter(net.parameters())).detach().new_empty(0)
+        probed, f = self._forward(x1[:2])  # not 1, for which torch has only slow convolutions
+        if f.dim() != 2:
+            raise UserError(f"the net's output has shape {tuple(f.shape)}; kernels need (N, O)")
+        self.vectors, self.rows = backward_vectors(output, f.shape[1], self.like)  # (B, O), S
+        n1, n2 = len(x1), 0 if x2 is None else len(x2)
+        points, pairs = n1 + n2, n1 * n2 if n2 else n1 * (n1 + 1) // 2
+        self.layers: list[Layer] = []
+        shared: dict[tuple, Tensor] = {}
+        self.passes = 0  # flops of forward and backward passes through these layers
+        for (name, module), (a, z) in zip(self.modules.items(), probed, strict=True):
+            sizes = tuple(a.shape[1:]), tuple(z.shape[1:])
+            site = Site(name, module, *sizes, len(self.vectors), self.rows, points, pairs, self.like, shared)
+            layer = layer_for(site)
+            self.layers.append(Readout(site, self.vectors) if z is f and isinstance(layer, Linear) else layer)
+            if isinstance(module, nn.Linear | nn.Conv2d):
+                passes = 1 + len(self.vectors) * a.requires_grad  # forward, and backwards where anything lies before
+                self.passes += points * passes * 2 * module.weight.numel() * math.prod(z.shape[2:])
+
+    def plan(self, budget: int, n: int, symmetric: bool, on_disk: bool) -> int:
+        """Points per tile, the most that the budget allows; sets points per batch and how many tiles to remember."""
+        size, b, s = self.like.element_size(), len(self.vectors), self.rows
+        numbers = [(math.prod(layer.site.a), math.prod(layer.site.z)) for layer in self.layers]
+        # What a point costs in a batch: activations and their gradients, patches, and the stacked gradients
+        batch = size * sum(6 * a + (4 + b) * z for a, z in numbers)
+        kept = size * sum(math.prod(shape) for layer in self.layers for shape in layer.room())
+
+        def cost(tile: int) -> int:
+            sides = 1 if symmetric and tile >= n else 2
+            return tile * sides * kept + on_disk * size * (tile * s) ** 2
+
+        workspace = budget // 8
+        least = (cost(1) + batch) * 8 // 7 + 1
+        if budget < least:
+            raise UserError(f"budget {budget:,} bytes: one point at a time needs {least:,} bytes")
+        budget -= workspace
+        best = max(BATCH, BATCH_BYTES // batch)
+        self.batch = max(1, min(best, n, budget // 4 // batch, (budget - cost(1)) // batch))
+        rest = budget - self.batch * batch
+        for layer in self.layers:
+            layer.prepare(self.batch, workspace)
+        fewest = min(n, TILES_ON_DISK) if on_disk else 1
+        tile = next(m for m in (-(-n // k) for k in range(fewest, n + 1)) if cost(m) <= rest)
+        self.remembered = max(2, int((rest - cost(tile)) // (tile * kept)) + 2)
+        return tile
+
+    def keep(self, x: Tensor, tick: Callable[[], None]) -> list[Kept]:
+        """What every layer keeps of the points x."""
+        kept = [[layer.site.empty(len(x), *shape) for shape in layer.room()] for layer in self.layers]
+        for start in range(0, len(x), self.batch):
+            part = [[tensor[start : start + self.batch] for tensor in tensors] for tensors in kept]
+            self._keep_batch(x[start : start + self.batch], part)
+            tick()
+        return kept
+
+    def _keep_batch(self, x: Tensor, kept: list[Kept]) -> None:
+        seen, f = self._forward(x)
+        if not f.isfinite().all():
+            raise UserError("the net's outputs are not finite; are its inputs?")
+        takes = [layer.keep(a.detach(), k) for layer, (a, _), k in zip(self.layers, seen, kept, strict=True)]
+        wanted = [z for take, (_, z) in zip(takes, seen, strict=True) if take]
+        takes = [take for take in takes if take]
+        for b, gradients in enumerate(self._gradients(f, wanted) if wanted else ()):
+            for take, g in zip(takes, gradients, strict=True):
+                take(b, g)
+
+    def _gradients(self, f: Tensor, wanted: list[Tensor]) -> Iterator[Sequence[Tensor]]:
+        """For each backward vector v_b the gradients of v_b . f with respect to the tensors wanted."""
+        if all(isinstance(layer, Linear) for layer in self.layers):  # as one product; convolutions gain nothing
+            vectors = self.vectors[:, None].expand(-1, *f.shape)  # (B, n, O)
+            stacked = torch.autograd.grad(f, wanted, vectors, is_grads_batched=True, materialize_grads=True)
+            yield from zip(*stacked, strict=True)
+            return
+        for b, vector in enumerate(self.vectors):
+            more = b + 1 < len(self.vectors)
+            yield torch.autograd.grad(f, wanted, vector.expand_as(f), retain_graph=more, materialize_grads=True)
+
+    def add(self, theta: Tensor, left: list[Kept], right: list[Kept], tick: Callable[[], None]) -> None:
+        """theta (N1 S, N2 S) += J J'^T, layer by layer; where right is left, only on and above the diagonal."""
+        rows = [k for k, layer in enumerate(self.layers) if isinstance(layer, Rows)]
+        add_rows(theta, [t for k in rows for t in left[k]], [t for k in rows for t in right[k]])
+        for k, layer in enumerate(self.layers):
+            if isinstance(layer, Contracted):
+                layer.add(theta, left[k], right[k])
+            tick()
+
+    def _forward(self, x: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+        """What each layer saw and returned, and the outputs f (n, O)."""
+        seen: dict[str, list] = {name: [] for name in self.modules}
+
+        def record(name: str) -> Callable:
+            def hook(_module, inputs, z):
+                seen[name].append((inputs[0], z, inputs[0]._version, z._version))
+
+            return hook
+
+        hooks = [module.register_forward_hook(record(name)) for name, module in self.modules.items()]
+        try:
+            with torch.inference_mode(False), torch.enable_grad():
+                f = self.net(x.to(self.like).to(memory_format=torch.channels_last) if CL and x.dim()==4 else x.to(self.like))
+        finally:
+            for hook in hooks:
+                hook.remove()
+        for name, calls in seen.items():
+            if len(calls) != 1:
+                raise UserError(f"{name}: called {len(calls)} times in a forward pass; kernels need exactly once")
+            a, z, a_version, z_version = calls[0]
+            if (a._version, z._version) != (a_version, z_version):
+                what = "output" if z._version != z_version else "input"
+                raise UserError(f"{name}: its {what} is changed in place later on; use inplace=False, a + b for a += b")
+        return [calls[0][:2] for calls in seen.values()], f
+
+
+def layer_for(site: Site) -> Layer:
+    """The layer of a module, or a word on why there is none."""
+    module, where = site.module, f"{site.name} ({type(site.module).__name__})"
+    match module:
+        case nn.Linear() if type(module) is nn.Linear:
+            if len(site.a) != 1:
+                raise UserError(f"{where}: its input has shape (N, {', '.join(map(str, site.a))}); allowed: (N, d)")
+            return Linear(site)
+        case nn.Conv2d() if type(module) is nn.Conv2d:
+            if module.groups != 1 or module.dilation != (1, 1) or module.padding_mode != "zeros":
+                raise UserError(f"{where}: kernels know only convolutions with groups 1, dilation 1 and zero padding")
+            return cheapest_convolution(site)(site)
+        case nn.BatchNorm2d() if type(module) is nn.BatchNorm2d:
+            return BatchNorm(site)
+        case nn.PReLU() if type(module) is nn.PReLU:
+            return PReLU(site)
+    raise UserError(
+        f"{where}: kernels do not know this layer; known are Linear, Conv2d, BatchNorm2d and PReLU. "
+        "Freeze its parameters (requires_grad_(False)), or leave it out with `layers`"
+    )
+
+
+def backward_vectors(output: str | int, o: int, like: Tensor) -> tuple[Tensor, int]:
+    """The vectors v of which the gradients of v . f are taken, (B, O), and the number of rows S they make."""
+    unit = torch.eye(o, dtype=like.dtype, device=like.device)
+    if output == "full":
+        return unit, o
+    if output == "trace":
+        return unit, 1
+    if output == "pseudo":
+        return torch.full_like(unit[:1], 1 / math.sqrt(o)), 1
+    k = 0 if output == "first" else output
+    if not isinstance(k, int) or isinstance(k, bool) or not 0 <= k < o:
+        raise UserError(f"output {output!r}: allowed are full, pseudo, first, trace or a number from 0 to {o - 1}")
+    return unit[k : k + 1], 1
+
+
+def _selected(net: nn.Module, layers: Sequence[str] | None) -> dict[str, nn.Module]:
+    """Modules with trainable parameters of their own, by name: all, or those named, or within those named."""
+    known = dict(net.named_modules())
+    if layers is not None and (isinstance(layers, str) or set(layers) - set(known)):
+        wrong = layers if isinstance(layers, str) else ", ".join(sorted(set(layers) - set(known)))
+        raise UserError(f"layers: found {wrong!r}; allowed is a list of {', '.join(name for name in known if name)}")
+    chosen, owner = {}, {}
+    for name, module in known.items():
+        inside = layers is None or any(name == layer or name.startswith(f"{layer}.") for layer in layers)
+        for parameter in module.parameters(recurse=False):
+            if inside and parameter.requires_grad:
+                chosen[name] = module
+                if owner.setdefault(id(parameter), name) != name:
+                    raise UserError(f"{name}: shares a parameter with {owner[id(parameter)]}; kernels need one owner")
+    if not chosen:
+        raise UserError("no trainable parameters to take gradients for; is requires_grad off everywhere?")
+    return chosen
+
+
+def _check(net: nn.Module) -> None:
+    """Refuse nets whose rows depend on the batch or on chance, and weights that are not numbers."""
+    for name, module in net.named_modules():
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or module.running_mean is None):
+            raise UserError(f"{name}: batch statistics couple the points, so no row of J exists; call net.eval() first")
+        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training:
+            raise UserError(f"{name}: dropout is on; call net.eval() first")
+    tensors = [(name, tensor) for name, tensor in net.state_dict().items() if tensor.is_floating_point()]
+    # A sum is finite if its terms are, up to overflow, and much cheaper than looking at each of them
+    if not torch.stack([tensor.sum() for _, tensor in tensors]).isfinite().all():
+        for name, tensor in tensors:
+            if not tensor.isfinite().all():
+                raise UserError(f"{name}: holds values that are not finite; did training diverge?")

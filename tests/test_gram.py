@@ -1,0 +1,570 @@
+"""Empirical tangent kernels against Theta = J J^T with J from torch.func, and every way to split the work."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from functools import cache
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_nets import SPECS, build, images, shaken, small
+from torch import nn
+from torch.func import functional_call, jacrev
+
+from bench.errors import UserError
+from bench.kernels import layers as layers_module
+from bench.kernels import tangents as tangents_module
+from bench.kernels.convolution import ConvFactors, ConvGhost, ConvRows
+from bench.kernels.gram import flops, gram
+from bench.kernels.layers import Readout
+from bench.kernels.tangents import Tangents
+
+WAYS = {"rows": ConvRows, "factors": ConvFactors, "ghost": ConvGhost}
+
+
+def jacobian(net, x, layers=None):
+    """J (N, O, P) by definition: one point and one output at a time."""
+    parameters = {
+        name: value.detach()
+        for name, value in net.named_parameters()
+        if value.requires_grad and (layers is None or any(name.startswith(f"{layer}.") for layer in layers))
+    }
+
+    def outputs(parameters, point):
+        return functional_call(net, parameters, (point[None],))[0]  # (O,)
+
+    rows = []
+    for point in x:
+        j = jacrev(outputs, chunk_size=1)(parameters, point)  # {name: (O, *shape)}
+        rows.append(torch.cat([each.flatten(1) for each in j.values()], 1))
+    return torch.stack(rows)
+
+
+def theta_of(j1, j2, output="full"):
+    """Theta from its definition, in float64."""
+    j1, j2 = j1.double(), j2.double()
+    o = j1.shape[1]
+    if output == "full":
+        return j1.flatten(0, 1) @ j2.flatten(0, 1).T
+    if output == "trace":
+        return j1.flatten(1) @ j2.flatten(1).T
+    if output == "pseudo":
+        return j1.sum(1) @ j2.sum(1).T / o
+    k = 0 if output == "first" else output
+    return j1[:, k] @ j2[:, k].T
+
+
+def assert_close(found, expected, tolerance=1e-12):
+    assert found.shape == expected.shape
+    error = (found.double() - expected.double()).abs().max() / expected.double().abs().max()
+    assert error.item() <= tolerance
+
+
+def error_of(work, *words):
+    with pytest.raises(UserError) as caught:
+        work()
+    for word in words:
+        assert word in str(caught.value)
+
+
+@pytest.fixture
+def way(request, monkeypatch):
+    """Every convolution contracted in one given way, or in the cheapest (None)."""
+    if request.param is not None:
+        monkeypatch.setattr(tangents_module, "cheapest_convolution", lambda site: WAYS[request.param])
+    return request.param
+
+
+every_way = pytest.mark.parametrize("way", [*WAYS, None], indirect=True)
+
+
+@cache
+def example():
+    """A trained-looking ResNet18 and its J: strides, shortcuts, batch norms; (5, 3, P)."""
+    net, x = shaken(small("resnet18")), images(5, (1, 8, 8)).double()
+    return net, x, jacobian(net, x)
+
+
+# Against the definition
+
+
+@pytest.mark.parametrize("spec", SPECS)
+def test_every_net_and_option_in_float64(spec):
+    net, x = shaken(small(spec)), images(4, (1, 8, 8)).double()
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+    assert_close(gram(net, x[:1], x[1:], output="pseudo"), theta_of(j[:1], j[1:], "pseudo"))
+
+
+@pytest.mark.parametrize("classes", [1, 3, 10])
+@pytest.mark.parametrize("output", ["full", "pseudo", "first", "trace", 0])
+@every_way
+def test_every_output_in_every_way(way, output, classes):
+    net, x = shaken(small("wrn+layers=2", (2, 7, 6), classes)), images(5, (2, 7, 6)).double()
+    j = jacobian(net, x)
+    assert_close(gram(net, x, output=output), theta_of(j, j, output))
+    assert_close(gram(net, x[:2], x[2:], output=output), theta_of(j[:2], j[2:], output))
+
+
+@pytest.mark.parametrize(
+    ("spec", "width"), [("convnet+depth=3", 1), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 1), ("fcn", 33)]
+)
+@every_way
+def test_float32_on_cifar_sizes(way, spec, width):
+    """Against J of the same float32 forward passes: in float64 some ReLU would have the other sign."""
+    net, x = shaken(build(spec, width, (3, 32, 32), 3)).float(), images(3, (3, 32, 32))
+    j = jacobian(net, x)
+    for output in ("full", "trace"):
+        found = gram(net, x, output=output)
+        assert found.dtype == torch.float32
+        assert_close(found, theta_of(j, j, output), 5e-6)
+
+
+@pytest.mark.parametrize("kernel", [1, 2, 3, (3, 2), 5])
+@pytest.mark.parametrize("stride", [1, 2, (1, 3)])
+@pytest.mark.parametrize("padding", [0, 2, (0, 1)])
+@every_way
+def test_convolutions_of_any_geometry(way, kernel, stride, padding):
+    torch.manual_seed(0)
+    conv = nn.Conv2d(2, 3, kernel, stride, padding)
+    net = nn.Sequential(conv, nn.Tanh(), nn.Flatten(), nn.LazyLinear(2)).double()
+    x = torch.randn(3, 2, 7, 6, dtype=torch.double)
+    net(x)
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+
+
+def test_same_padding_of_even_kernels():
+    net = nn.Sequential(nn.Conv2d(1, 3, (4, 2), padding="same"), nn.Tanh(), nn.Flatten(), nn.Linear(75, 2)).double()
+    x = images(3, (1, 5, 5)).double()
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+
+
+def test_prelu_with_a_slope_per_channel():
+    net = nn.Sequential(nn.Conv2d(1, 3, 3), nn.PReLU(3), nn.Flatten(), nn.Linear(48, 4), nn.PReLU(4), nn.Linear(4, 2))
+    net, x = net.double(), images(3, (1, 6, 6)).double()
+    j = jacobian(net, x)
+    for output in ("full", "trace"):
+        assert_close(gram(net, x, output=output), theta_of(j, j, output))
+
+
+# Identities
+
+
+def test_identities_between_outputs():
+    net, x, _ = example()
+    blocks = gram(net, x).view(5, 3, 5, 3)
+    assert_close(gram(net, x, output="pseudo"), blocks.sum((1, 3)) / 3)
+    assert_close(gram(net, x, output="first"), blocks[:, 0, :, 0])
+    assert_close(gram(net, x, output=2), blocks[:, 2, :, 2])
+    assert_close(gram(net, x, output="trace"), blocks.diagonal(dim1=1, dim2=3).sum(2))
+
+
+@pytest.mark.parametrize("output", ["full", "pseudo", "trace"])
+def test_symmetric_to_the_bit_and_positive_semidefinite(output):
+    net, x, _ = example()
+    theta = gram(net, x, output=output, budget=2 * least_budget(net, x, output))
+    assert torch.equal(theta, theta.T)
+    values = torch.linalg.eigvalsh(theta)
+    assert values[0] > -1e-12 * values[-1]
+
+
+def test_transposed_when_the_sides_swap():
+    net, x, _ = example()
+    assert_close(gram(net, x[:2], x[2:]), gram(net, x[2:], x[:2]).T)
+    assert_close(gram(net, x[:2], x[2:]), gram(net, x)[:6, 6:])
+
+
+@pytest.mark.parametrize("spec", ["fcn", "convnet+depth=2", "wrn"])
+def test_readout_alone_is_the_kernel_of_the_features(spec):
+    net, x = shaken(small(spec)), images(4, (1, 8, 8)).double()
+    phi = net.features(x).detach()
+    inner = phi @ phi.T + 1
+    assert_close(gram(net, x, layers=["head"]), torch.kron(inner, torch.eye(3).double()))
+    assert_close(gram(net, x, layers=["head"], output="pseudo"), inner)
+    assert_close(gram(net, x, layers=["head"], output="trace"), 3 * inner)
+    assert any(isinstance(layer, Readout) for layer in Tangents(net, x, None, "full", None).layers)
+
+
+def test_head_that_is_not_the_output_is_no_readout():
+    net = nn.Sequential(nn.Linear(4, 3), nn.Tanh()).double()
+    x = torch.randn(3, 4, dtype=torch.double)
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+
+
+def test_layers_add_up():
+    net, x, j = example()
+    parts = [["conv", "bn"], ["stages.0"], ["stages.1", "stages.2"], ["stages.3", "head"]]
+    assert_close(sum(gram(net, x, layers=part) for part in parts), theta_of(j, j))
+    some = jacobian(net, x, ["stages.1", "head"])
+    assert_close(gram(net, x, layers=["stages.1", "head"]), theta_of(some, some))
+
+
+@pytest.mark.parametrize("kind", ["weight", "bias"])
+@every_way
+def test_frozen_parameters_are_left_out(way, kind):
+    net, x = shaken(small("wrn")), images(3, (1, 8, 8)).double()
+    for name, parameter in net.named_parameters():
+        parameter.requires_grad_(not name.endswith(kind))
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+    net.requires_grad_(False)
+    net.stages[0][0].conv2.requires_grad_(True)
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+
+
+def test_frozen_activations_between_dense_layers():
+    net, x = shaken(small("fcn+activation=prelu")), images(3, (1, 8, 8)).double()
+    for module in net.hidden[1::2]:
+        module.requires_grad_(False)
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+
+
+def test_leaves_the_net_as_it_was():
+    net, x, _ = example()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    with torch.no_grad():
+        gram(net, x, output="pseudo")
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert all(parameter.grad is None for parameter in net.parameters())
+    assert not any(module._forward_hooks for module in net.modules())
+
+
+# However the work is split
+
+
+def least_budget(net, x, output):
+    with pytest.raises(UserError) as caught:
+        gram(net, x, output=output, budget=1)
+    return int(str(caught.value).split("needs ")[1].split(" bytes")[0].replace(",", ""))
+
+
+@pytest.mark.parametrize("output", ["full", "pseudo"])
+@every_way
+def test_any_budget_gives_the_same(way, output, monkeypatch):
+    net, x = shaken(small("wrn+layers=2")), images(11, (1, 8, 8)).double()
+    whole, cross = gram(net, x, output=output), gram(net, x[:4], x[4:], output=output)
+    tiles, least = set(), least_budget(net, x, output)
+    for budget in (least, 2 * least, 5 * least):
+        tangents = Tangents(net, x, None, output, None)
+        tiles.add(tangents.plan(budget, 11, True, False))
+        assert_close(gram(net, x, output=output, budget=budget), whole, 1e-13)
+        assert_close(gram(net, x[:4], x[4:], output=output, budget=budget), cross, 1e-13)
+    assert len(tiles) > 1
+
+
+@pytest.mark.parametrize("size", [1, 3, 32])
+def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
+    net, x, j = example()
+    monkeypatch.setattr(tangents_module, "BATCH", size)
+    monkeypatch.setattr(tangents_module, "BATCH_BYTES", 0)
+    monkeypatch.setattr(layers_module, "BLOCK", size)
+    monkeypatch.setattr(layers_module, "LONGEST", 2000 * size)
+    monkeypatch.setattr(layers_module, "FEW_COLUMNS", 8 * size)
+    monkeypatch.setattr(ConvGhost, "POINTS", size)
+    monkeypatch.setattr(ConvGhost, "ROWS", size)
+    monkeypatch.setattr(ConvFactors, "COLUMNS", 8 * size)
+    monkeypatch.setattr(ConvFactors, "CACHE", 0)
+    for forced in WAYS.values():
+        monkeypatch.setattr(tangents_module, "cheapest_convolution", lambda site, forced=forced: forced)
+        assert_close(gram(net, x), theta_of(j, j))
+
+
+def test_too_small_a_budget_says_the_least():
+    net, x, j = example()
+    least = least_budget(net, x, "full")
+    assert_close(gram(net, x, budget=least), theta_of(j, j))
+    error_of(lambda: gram(net, x, budget=least - 1), f"needs {least:,} bytes")
+
+
+def test_choice_of_contraction_follows_size():
+    """Thesis ResNet18 at WF 1, O = 10, N = 1000: rows in large maps, ghosts in the 4 x 4 maps, rows for one output."""
+    net, x = build("resnet18", 1).eval(), images(1, (3, 32, 32)).expand(1000, 3, 32, 32)
+
+    def ways(output):
+        found = {layer.site.name: type(layer) for layer in Tangents(net, x, None, output, None).layers}
+        return [found[f"stages.{k}.1.conv2"] for k in range(4)]
+
+    assert ways("full") == [ConvRows, ConvRows, ConvFactors, ConvGhost]
+    assert ConvGhost not in ways("pseudo")
+
+
+def test_flops_count_the_matrix_products():
+    net, x = build("fcn+depth=1", 64, (1, 8, 8), 10), images(20, (1, 8, 8))
+    passes = 20 * 2 * (64 * 64 + 64 * 10 * 11)  # forward; backward through the head only
+    pairs = 20 * 21 // 2
+    assert flops(net, x) == passes + pairs * 2 * (10 * 10 * 64 + 64) + pairs * 2 * 64
+
+
+# Streams
+
+
+def test_streamed_is_the_same_and_is_not_computed_twice(tmp_path, monkeypatch):
+    net, x, j = example()
+    path = tmp_path / "deep" / "theta.npy"
+    streamed = gram(net, x, out=path)
+    assert_close(streamed, theta_of(j, j))
+    assert torch.equal(streamed, streamed.T)
+    assert np.array_equal(np.load(path), streamed.numpy())
+    streamed.zero_()  # a private copy
+    monkeypatch.setattr(Tangents, "add", None)
+    assert_close(gram(net, x, out=path), theta_of(j, j))
+    assert len(json.loads((tmp_path / "deep" / "theta.npy.done").read_text())["done"]) >= 6
+
+
+def test_streamed_between_two_sets(tmp_path):
+    net, x, j = example()
+    for output in ("full", "trace"):
+        streamed = gram(net, x[:2], x[2:], output=output, out=tmp_path / f"{output}.npy")
+        assert_close(streamed, theta_of(j[:2], j[2:], output))
+
+
+def test_a_foreign_file_is_not_continued(tmp_path):
+    net, x, _ = example()
+    path = tmp_path / "theta.npy"
+    gram(net, x, out=path, output="pseudo")
+    others = [
+        lambda: gram(net, x, out=path),
+        lambda: gram(net, x[:4], out=path, output="pseudo"),
+        lambda: gram(net, x + 1e-9, out=path, output="pseudo"),
+        lambda: gram(net, x, out=path, output="pseudo", layers=["head"]),
+        lambda: gram(shaken(small("resnet18", seed=1)), x, out=path, output="pseudo"),
+        lambda: gram(shaken(small("resnet18+activation=tanh")), x, out=path, output="pseudo"),
+    ]
+    for other in others:
+        error_of(other, str(path), "remove it")
+    (tmp_path / "theta.npy.done").unlink()
+    error_of(lambda: gram(net, x, out=path, output="pseudo"), "remove it")
+
+
+KILLED = """
+import sys, time, torch
+sys.path[:0] = [{tests!r}, {repo!r}]
+torch.set_num_threads(1)
+import test_gram
+from bench.kernels import store
+saved = store.Store._save_list
+def slow(self):
+    saved(self)
+    print(len(self.done), flush=True)
+    time.sleep(60 if len(self.done) == 3 else 0)
+store.Store._save_list = slow
+net, x, _ = test_gram.example()
+test_gram.gram(net, x, out={path!r})
+"""
+
+
+def test_killed_between_tiles_resumes(tmp_path, monkeypatch):
+    net, x, j = example()
+    path, tests = tmp_path / "theta.npy", os.path.dirname(__file__)
+    code = KILLED.format(tests=tests, repo=os.path.dirname(tests), path=str(path))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        while process.stdout.readline().strip() != "3":
+            assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    before = path.stat().st_mtime_ns
+    added, add = [], Tangents.add
+    monkeypatch.setattr(Tangents, "add", lambda *a: (added.append(1), add(*a)))
+    time.sleep(0.01)
+    theta = gram(net, x, out=path, budget=10**9)  # the tiles of the first start, whatever the budget is now
+    assert_close(theta, theta_of(j, j))
+    assert path.stat().st_mtime_ns > before
+    saved = json.loads((tmp_path / "theta.npy.done").read_text())
+    assert len(added) == len(saved["done"]) - 3
+
+
+def test_progress_in_a_log(capsys):
+    net, x, _ = example()
+    gram(net, x, output="pseudo", progress=True, budget=2 * least_budget(net, x, "pseudo"))
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[-1] == "  kernel: 100%"
+    gram(net, x, output="pseudo")
+    assert capsys.readouterr().err == ""
+
+
+# Mistakes
+
+
+class Twice(nn.Module):
+    def __init__(self, calls):
+        super().__init__()
+        self.shared, self.head, self.calls = nn.Linear(4, 4), nn.Linear(4, 2), calls
+
+    def forward(self, x):
+        for _ in range(self.calls):
+            x = self.shared(x)
+        return self.head(x)
+
+
+class Added(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        h = torch.tanh(self.first(x))
+        k = self.second(h)
+        h += 1
+        return self.head(h + k)
+
+
+class Own(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.scale, self.head = nn.Parameter(torch.ones(4)), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.scale * x)
+
+
+def tied():
+    net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 2))
+    net[2].weight = net[0].weight
+    return net
+
+
+def poisoned(kind):
+    net = nn.Sequential(nn.Linear(4, 4), nn.Linear(4, 2))
+    net[1].weight.data[0, 1] = kind
+    return net
+
+
+def to_outputs(*layers):
+    return nn.Sequential(*layers, nn.Flatten(), nn.LazyLinear(2))
+
+
+FLAT, MAP = (3, 4), (3, 2, 6, 6)
+MISTAKES = {
+    "layer": (nn.Sequential(nn.Linear(4, 4), nn.LayerNorm(4), nn.Linear(4, 2)), FLAT, ["1 (LayerNorm)", "BatchNorm2d"]),
+    "own parameter": (Own(), FLAT, ["Own"]),
+    "groups": (to_outputs(nn.Conv2d(2, 4, 3, groups=2)), MAP, ["0 (Conv2d)", "groups 1"]),
+    "dilation": (to_outputs(nn.Conv2d(2, 4, 3, dilation=2)), MAP, ["0 (Conv2d)", "dilation 1"]),
+    "padding": (to_outputs(nn.Conv2d(2, 4, 3, padding_mode="circular", padding=1)), MAP, ["0 (Conv2d)"]),
+    "sequence": (to_outputs(nn.Linear(6, 2)), MAP, ["0 (Linear)", "(N, d)"]),
+    "training": (to_outputs(nn.Conv2d(2, 4, 3), nn.BatchNorm2d(4)), MAP, ["1: batch", "net.eval()"]),
+    "no statistics": (
+        to_outputs(nn.BatchNorm2d(2, track_running_stats=False)).eval(),
+        MAP,
+        ["0: batch"],
+    ),
+    "dropout": (nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 2)), FLAT, ["1: dropout"]),
+    "in place": (nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)), FLAT, ["0: its output"]),
+    "in place sum": (Added(), FLAT, ["second: its input"]),
+    "twice": (Twice(2), FLAT, ["shared: called 2 times"]),
+    "never": (Twice(0), FLAT, ["shared: called 0 times"]),
+    "tied": (tied(), FLAT, ["2: shares a parameter with 0"]),
+    "nan": (poisoned(float("nan")), FLAT, ["1.weight", "not finite"]),
+    "inf": (poisoned(float("-inf")), FLAT, ["1.weight", "not finite"]),
+    "frozen": (nn.Linear(4, 2).requires_grad_(False), FLAT, ["no trainable"]),
+    "shape": (nn.Sequential(nn.Conv2d(2, 4, 3)), MAP, ["(N, O)"]),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_mistakes_name_the_module(mistake):
+    net, shape, words = MISTAKES[mistake]
+    training = {module: module.training for module in net.modules()}
+    x = torch.ones(shape)
+    net.eval()(x)  # sizes lazy layers
+    for module, mode in training.items():
+        module.training = mode
+    error_of(lambda: gram(net, x), *words)
+
+
+def test_wrong_options():
+    net, x, _ = example()
+    error_of(lambda: gram(net, x, layers=["heat"]), "'heat'", "head")
+    error_of(lambda: gram(net, x, layers="head"), "a list")
+    for output in ("all", 3, -1, True, 1.0):
+        error_of(lambda output=output: gram(net, x, output=output), "allowed are full, pseudo", "0 to 2")
+    error_of(lambda: gram(net, x * float("nan")), "inputs")
+    error_of(lambda: gram(net, x, x[:0]), "at least one point")
+
+
+# Random architectures
+
+
+class Sum(nn.Module):
+    """A residual sum around a stack."""
+
+    def __init__(self, *body):
+        super().__init__()
+        self.body = nn.Sequential(*body)
+
+    def forward(self, x):
+        return x + self.body(x)
+
+
+@st.composite
+def architectures(draw):
+    """A stack for inputs (2, 6, 6): convolutions, norms, activations, pooling and sums, then dense layers."""
+    channels, side, stack = 2, 6, []
+    activation = st.sampled_from([nn.Tanh, nn.GELU, nn.PReLU, nn.Softplus])
+    for _ in range(draw(st.integers(0, 3))):
+        kind = draw(st.sampled_from(["conv", "norm", "pool", "sum"]))
+        if kind == "conv":
+            k, stride, wide = draw(st.integers(1, 3)), draw(st.integers(1, 2)), draw(st.integers(1, 5))
+            pad, bias = draw(st.integers(0, 1)), draw(st.booleans())
+            if side + 2 * pad >= k:
+                stack += [nn.Conv2d(channels, wide, k, stride, pad, bias=bias), draw(activation)()]
+                channels, side = wide, (side + 2 * pad - k) // stride + 1
+        elif kind == "norm":
+            stack.append(nn.BatchNorm2d(channels))
+        elif kind == "pool" and side > 1:
+            stack.append(draw(st.sampled_from([nn.AvgPool2d, nn.MaxPool2d]))(2))
+            side //= 2
+        elif kind == "sum":
+            body = nn.Conv2d(channels, channels, 3, padding=1)
+            stack.append(Sum(nn.BatchNorm2d(channels), draw(activation)(), body))
+    stack.append(nn.Flatten())
+    size = channels * side * side
+    for _ in range(draw(st.integers(0, 2))):
+        wide = draw(st.integers(1, 6))
+        stack += [nn.Linear(size, wide, bias=draw(st.booleans())), draw(activation)()]
+        size = wide
+    return nn.Sequential(*stack, nn.Linear(size, draw(st.integers(1, 4)), bias=draw(st.booleans())))
+
+
+@given(
+    net=architectures(),
+    way=st.sampled_from([*WAYS, None]),
+    output=st.sampled_from(["full", "pseudo", "trace", "first"]),
+    n=st.tuples(st.integers(1, 4), st.integers(0, 3)),
+    seed=st.integers(0, 99),
+)
+@settings(max_examples=100)
+def test_random_architectures(net, way, output, n, seed):
+    torch.manual_seed(seed)
+    for parameter in net.parameters():
+        parameter.data = torch.randn_like(parameter) / max(1, parameter[0].numel()) ** 0.5
+    net = shaken(net)
+    x = torch.randn(sum(n), 2, 6, 6, dtype=torch.double)
+    j = jacobian(net, x)
+    x1, x2 = (x[: n[0]], x[n[0] :]) if n[1] else (x, None)
+    j1, j2 = (j[: n[0]], j[n[0] :]) if n[1] else (j, j)
+    with pytest.MonkeyPatch.context() as patch:
+        if way is not None:
+            patch.setattr(tangents_module, "cheapest_convolution", lambda site: WAYS[way])
+        assert_close(gram(net, x1, x2, output=output), theta_of(j1, j2, output), 1e-11)
+
+
+def test_ways_agree_pairwise_on_a_wide_layer():
+    net = nn.Sequential(nn.Conv2d(8, 16, 3, 2, 1), nn.Tanh(), nn.Flatten(), nn.Linear(64, 3)).double()
+    x, found = images(9, (8, 4, 4)).double(), []
+    for forced in WAYS.values():
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tangents_module, "cheapest_convolution", lambda site, forced=forced: forced)
+            found.append(gram(net, x))
+    for one, other in combinations(found, 2):
+        assert_close(one, other, 1e-13)
