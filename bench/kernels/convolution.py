@@ -35,8 +35,7 @@ class Patches:
         rows = height + (self.kh - 1) // self.sh
         key = ("planes", self.kh, self.kw, self.sh, self.sw, self.left, self.top, *self.site.a, *self.site.z[1:])
         if len(self.site.shared.get(key, ())) < n:
-            planes = a.new_zeros(n, self.sh, rows, width, self.kw, c_in)
-            self.site.shared[key] = planes.permute(0, 4, 5, 1, 2, 3)
+            self.site.shared[key] = a.new_zeros(n, self.kw, c_in, self.sh, rows, width)
         planes = self.site.shared[key][:n]
         for x in range(self.kw):
             to_w, from_w = _inside(x - self.left, self.sw, w_in, width)
@@ -98,8 +97,7 @@ class ConvRows(Convolution, Rows):
         return pieces + [(site.rows, c)] * self.bias
 
     def prepare(self, batch, workspace):
-        c, height, width = self.site.z
-        self.stack = self.site.empty(batch, height, width, self.site.backwards, c).permute(0, 3, 4, 1, 2)
+        self.stack = self.site.empty(batch, self.site.backwards, *self.site.z)  # once: new pages are slow
 
     def keep(self, a, kept):
         n, stacked = len(a), self.stack[: len(a)]  # (n, B, C, H, W)
@@ -107,7 +105,7 @@ class ConvRows(Convolution, Rows):
         def take(b, g):
             stacked[:, b] = g
             if b == self.site.backwards - 1:
-                self._form(a, stacked.flatten(1, 2).flatten(2), kept)
+                self._form(a, stacked.view(n, -1, *self.site.z[1:]).flatten(2), kept)
 
         return take if self.site.backwards > 1 else lambda b, g: self._form(a, g.flatten(2), kept)
 

@@ -17,7 +17,6 @@ from bench.kernels.layers import BatchNorm, Contracted, Kept, Layer, Linear, PRe
 # Points per forward and backward pass, where the budget allows: with more, convolutions leave the caches, but the
 # products of small nets gain in size
 BATCH, BATCH_BYTES = 16, 2**26
-CL=True
 TILES_ON_DISK = 4  # at least, per side: a kill loses a tenth of the work
 
 
@@ -128,7 +127,7 @@ class Tangents:
         hooks = [module.register_forward_hook(record(name)) for name, module in self.modules.items()]
         try:
             with torch.inference_mode(False), torch.enable_grad():
-                f = self.net(x.to(self.like).to(memory_format=torch.channels_last) if CL and x.dim()==4 else x.to(self.like))
+                f = self.net(x.to(self.like))
         finally:
             for hook in hooks:
                 hook.remove()
