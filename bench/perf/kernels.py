@@ -57,9 +57,9 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
 
     rows = pd.read_csv(out).fillna({"note": ""}).to_dict("records") if out.is_file() else []
     done = {(*(row[key] for key in asdict(PEERS[0])), row["contender"]) for row in rows}
-    jobs = [(case, "ours") for case in THESIS + GROWTH + PEERS]
-    jobs += [(case, "torch.func") for case in PEERS]
-    jobs += [(case, f"neural-tangents {i}") for case in PEERS for i in (1, 3)] if peers else []
+    names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
+    jobs = [(case, name) for case in sorted(PEERS, key=lambda case: case.points) for name in names]  # small ones first
+    jobs += [(case, "ours") for case in THESIS + GROWTH]
     for case, contender in jobs:
         if (*asdict(case).values(), contender) in done or (only and only not in f"{case} {contender}"):
             continue
