@@ -138,22 +138,6 @@ def paper_costs() -> str:
     return "\n".join([*lines, "", f"{table['jobs'].sum()} jobs, {total:,.0f} hours one at a time on {where}."])
 
 
-def kernel_bars() -> str:
-    """Wanted and measured speed of the kernel engine, from results/perf."""
-    table = pd.read_csv(config.ROOT / "results/perf/kernels-bars.csv")
-    lines = ["| net | kernel | N | against | wanted | had | memory | met |", "| --- " * 8 + "|"]
-    for row in table.itertuples():
-        kernel = {"full": "eNTK", "pseudo": "pNTK"}[row.output]
-        limit = row.against == "GEMM limit"
-        wanted, had = (f"{value:.0%}" if limit else f"{value:.1f}x" for value in (row.wanted, row.had))
-        memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f} of it"
-        lines.append(
-            f"| `{row.net}` | {kernel} | {row.points} | {row.against} | {wanted} | {had} | {memory} | {row.met} |"
-        )
-    machine = pd.read_csv(config.ROOT / "results/perf/plan-paper.csv").processor[0]
-    return "\n".join([*lines, "", f"Float32, all cores of: {machine}."])
-
-
 def table_list() -> str:
     return ", ".join(f"`{name}.csv`" for name in grid.TABLES)
 
@@ -166,5 +150,4 @@ BLOCKS = {
     "datasets": lambda: component_list("datasets"),
     "cpu-results": cpu_results,
     "paper-costs": paper_costs,
-    "kernel-bars": kernel_bars,
 }

@@ -7,7 +7,6 @@ of the fastest repetition (the first, with compilation, apart) and peak memory.
 """
 
 import json
-import resource
 import sys
 import time
 from pathlib import Path
@@ -40,7 +39,7 @@ def forward(program, constants):
                 out = lax.conv_general_dilated(inputs[0], weights["weight"], (stride, stride), [(padding, padding)] * 2)
                 values[result] = out + weights["bias"][:, None, None] if "bias" in weights else out
             elif kind == "linear":
-                values[result] = inputs[0] @ weights["weight"].T + weights["bias"]
+                values[result] = inputs[0] @ weights["weight"] + weights["bias"]
             elif kind == "batchnorm":
                 mean, variance = constants[f"{name}.running_mean"], constants[f"{name}.running_var"]
                 normal = (inputs[0] - mean[:, None, None]) / jnp.sqrt(variance + float(details[0]))[:, None, None]
@@ -65,7 +64,13 @@ def main(folder, output, implementation, repeats, out=None):
     weights = {key.removeprefix("weight "): jnp.array(stored[key]) for key in stored.files if key.startswith("weight ")}
     constants = {key: value for key, value in weights.items() if "running" in key or "num_batches" in key}
     parameters = {key: value for key, value in weights.items() if key not in constants}
-    apply, x = forward(list(stored["program"]), constants), jnp.array(stored["x"])
+    program = [str(line) for line in stored["program"]]
+    # Structured derivatives see through x @ w but not through x @ w.T; Theta does not mind how w is stored.
+    for line in program:
+        if line.split()[1] == "linear":
+            name = f"{line.split()[2]}.weight"
+            parameters[name] = parameters[name].T.copy()
+    apply, x = forward(program, constants), jnp.array(stored["x"])
     if output == "pseudo":
         logits = apply
 
@@ -84,7 +89,8 @@ def main(folder, output, implementation, repeats, out=None):
         seconds.append(time.perf_counter() - start)
     if out:
         np.save(out, np.asarray(result).transpose(0, 2, 1, 3).reshape(result.shape[0] * result.shape[2], -1))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    status = Path("/proc/self/status").read_text().split()
+    peak = int(status[status.index("VmHWM:") + 1]) / 2**20  # kB -> GiB; ru_maxrss would count the parent's memory
     found = {"first": seconds[0], "seconds": min(seconds[1:]), "repeats": len(seconds) - 1, "peak_gib": peak}
     print(json.dumps(found))
 
