@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -136,6 +137,15 @@ def test_bars_compare_with_the_best_of_a_peer():
     assert (bars.bars(heavy)[lambda frame: frame.against == "GEMM limit"].met == "no").all()
     ours_only = table()[lambda frame: frame.contender == "ours"]
     assert set(bars.bars(ours_only)[lambda frame: frame.against != "GEMM limit"].met) == {"not measured"}
+
+
+@pytest.mark.parametrize("kept", ["ours", "torch.func", "nobody"])
+def test_a_run_hardly_begun_has_its_table_and_figure(kept):
+    some = table()[lambda frame: frame.contender == kept].reindex(columns=kernels.COLUMNS)
+    assert set(bars.bars(some)[lambda frame: frame.against != "GEMM limit"].met) == {"not measured"}
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert figure.draw(some).axes
 
 
 def test_the_figure_shows_every_peer():

@@ -31,17 +31,20 @@ def _ratios(axes: Axes, table: pd.DataFrame) -> None:
     ours = table[table.contender == "ours"].set_index(["net", "width", "points", "output"]).seconds
     cases = list(ours.index)
     for name, (colour, marker) in SHOWN.items():
-        rows = table[(table.contender == name) & table.seconds.notna()]
-        keys = list(zip(rows.net, rows.width, rows.points, rows.output, strict=True))
-        ratios = [seconds / ours[key] for key, seconds in zip(keys, rows.seconds, strict=True)]
-        axes.plot(ratios, [cases.index(key) for key in keys], marker, color=colour, label=name, markersize=4)
+        rows = table[(table.contender == name) & table.seconds.notna()].set_index(ours.index.names).seconds
+        ratios = (rows / ours).dropna()  # of cases that both have
+        if len(ratios):
+            axes.plot(
+                ratios, [cases.index(key) for key in ratios.index], marker, color=colour, label=name, markersize=4
+            )
     axes.axvline(1, color="0.2", linewidth=0.8)
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}")
     axes.set_yticks(range(len(cases)), [f"{net} {width}, {MODES[o]}, N = {n}" for net, width, n, o in cases])
     axes.invert_yaxis()
     axes.set_xlabel("time of the peer / time of this engine")
-    axes.legend(loc="lower right")
+    if axes.get_legend_handles_labels()[1]:
+        axes.legend(loc="lower right")
 
 
 def _growth(axes: Axes, table: pd.DataFrame, column: str, label: str) -> None:
@@ -54,4 +57,5 @@ def _growth(axes: Axes, table: pd.DataFrame, column: str, label: str) -> None:
     axes.set_xticks(sorted(table[column].unique()), minor=False)
     axes.set_xlabel(f"{table.net.iloc[0]}: {label}" if len(table) else label)
     axes.set_ylabel("seconds" if column == "points" else "")
-    axes.legend()
+    if len(table):
+        axes.legend()

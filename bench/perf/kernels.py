@@ -40,6 +40,10 @@ class Case:
     group: str = "peers"
 
 
+COLUMNS = [
+    *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "repeats"),
+    *("foreign", "peak_gib", "gflop", "gemm_gflops", "gemm_fraction", "first"),
+]
 NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
 PEERS = [Case(net, width, n, output) for net, width in NETS for n in (32, 256) for output in ("full", "pseudo")]
 GROWTH = [
@@ -51,10 +55,12 @@ THESIS = [Case(net, width, 1000, group="thesis size") for net, width in (("convn
 
 
 def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
-    """Measure every case and write the table after each, so that nothing is lost; rows there already are kept."""
+    """Measure every case and write the table after each; rows of a run that was stopped are kept, which is said."""
     from bench import tables
 
-    rows = pd.read_csv(out).fillna({"note": ""}).to_dict("records") if out.is_file() else []
+    rows = pd.read_csv(out, dtype={"note": str}).fillna({"note": ""}).to_dict("records") if out.is_file() else []
+    if rows:
+        say(f"{out}: keeping {len(rows)} rows measured earlier; for ratios within one run, remove it first")
     done = {(*(row[key] for key in asdict(PEERS[0])), row["contender"]) for row in rows}
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
     jobs = [(case, name) for case in sorted(PEERS, key=lambda case: case.points) for name in names]  # small ones first
@@ -69,8 +75,8 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
         size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
         say(f"{contender:<18}{size:<44}{_words(result)}")
         rows.append(asdict(case) | {"contender": contender, "note": ""} | result)
-        tables.write(pd.DataFrame(rows), out)
-    return pd.DataFrame(rows)
+        tables.write(pd.DataFrame(rows, columns=COLUMNS), out)
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def _words(result: dict) -> str:
