@@ -12,7 +12,7 @@ VERSION = 1
 
 _CYCLE = {
     "type": "object",
-    "required": ["cycle", "labelled", "test_accuracy", "test_loss", "train_accuracy", "train_loss", "queried"],
+    "required": ["cycle", "labelled", "test_accuracy", "test_loss", "train_accuracy", "train_loss", "queried", "notes"],
 }
 SCHEMA = {
     "type": "object",

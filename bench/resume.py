@@ -20,10 +20,10 @@ class Journal:
 
     def __init__(self, path: Path, identity: str, device: torch.device, save_every: int = 10):
         self.path, self.identity, self.device, self.save_every = path, identity, device, save_every
-        self.seconds: dict[str, float] = {}
+        self.laps: dict[str, dict[int, float]] = {}  # kind of work -> cycle -> seconds
         self.attempts = 1
         self.state: dict | None = None  # where to continue, None for a fresh start
-        self._running: tuple[str, float] | None = None
+        self._running: tuple[str, int, float] | None = None
 
     def open(self) -> None:
         """Find what an earlier attempt left."""
@@ -37,32 +37,41 @@ class Journal:
         if not isinstance(saved, dict) or saved.get("identity") != self.identity:
             say(f"resume file {self.path} belongs to other settings, code or device; starting afresh")
             return
-        self.seconds, self.attempts, self.state = saved["seconds"], saved["attempts"] + 1, saved["state"]
+        self.laps, self.attempts, self.state = saved["laps"], saved["attempts"] + 1, saved["state"]
 
     def save(self, state: dict) -> None:
         """Note that the run has come this far."""
-        spent = dict(self.seconds)
+        spent = {name: dict(laps) for name, laps in self.laps.items()}
         if self._running:
-            name, since = self._running
-            spent[name] = spent.get(name, 0.0) + time.monotonic() - since
+            _add(spent, *self._running)
         with replacing(self.path) as part:
-            torch.save({"identity": self.identity, "seconds": spent, "attempts": self.attempts, "state": state}, part)
+            torch.save({"identity": self.identity, "laps": spent, "attempts": self.attempts, "state": state}, part)
 
     def total(self) -> dict[str, float]:
         """Seconds by kind of work, over all attempts, and their sum."""
-        return {name: round(value, 3) for name, value in (self.seconds | {"total": sum(self.seconds.values())}).items()}
+        sums = {name: sum(laps.values()) for name, laps in self.laps.items()}
+        return {name: round(value, 3) for name, value in (sums | {"total": sum(sums.values())}).items()}
+
+    def per_cycle(self) -> dict[str, list[float]]:
+        """Seconds by kind of work, cycle by cycle."""
+        return {name: [round(laps[cycle], 3) for cycle in sorted(laps)] for name, laps in self.laps.items()}
 
     def remove(self) -> None:
         self.path.unlink(missing_ok=True)
 
     @contextmanager
-    def clock(self, name: str):
-        """Add the time spent inside to `seconds[name]`, whole devices' work included."""
+    def clock(self, name: str, cycle: int):
+        """Add the time spent inside to `laps[name][cycle]`, whole devices' work included."""
         synchronise(self.device)
-        self._running = (name, time.monotonic())
+        self._running = (name, cycle, time.monotonic())
         try:
             yield
         finally:
             synchronise(self.device)
-            self.seconds[name] = self.seconds.get(name, 0.0) + time.monotonic() - self._running[1]
+            _add(self.laps, *self._running)
             self._running = None
+
+
+def _add(laps: dict[str, dict[int, float]], name: str, cycle: int, since: float) -> None:
+    of_name = laps.setdefault(name, {})
+    of_name[cycle] = of_name.get(cycle, 0.0) + time.monotonic() - since

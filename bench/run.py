@@ -47,7 +47,8 @@ def run(
         found = importlib.import_module(f"bench.studies.{study}").run(cell, settings, source, chosen, journal)
 
         common = {"study": study, "scale": scale, "cell": asdict(cell), "data": source.describe()}
-        how = {"identity": identity, "code": code, "seconds": journal.total(), "attempts": journal.attempts}
+        how = {"identity": identity, "code": code, "seconds": journal.total()}
+        how |= {"seconds_per_cycle": journal.per_cycle(), "attempts": journal.attempts}
         out.unlink(missing_ok=True)  # an older record must not stand beside the new account
         records.write_json(grid.meta_path(out), common | provenance.facts(chosen) | how)
         hashed = {"settings": settings, "settings_hash": grid.fingerprint(settings)}

@@ -55,6 +55,7 @@ def fit(
     seed: int,
     cycle: int,
     *,
+    objective: Callable[[nn.Module, Tensor, Tensor, int], Tensor] | None = None,
     resume: dict | None = None,
     save: Callable[[dict], None] = lambda state: None,
     save_every: int = 10,
@@ -62,13 +63,15 @@ def fit(
     """Train `net` in place on images `x` (N, C, H, W) and labels `y` (N,).
 
     Optimiser and schedule are new in every cycle; batches and augmentation of an epoch come from streams addressed by
-    (cycle, epoch). `save` gets all that is needed to continue after every `save_every` epochs; handed back as `resume`,
-    it gives the same weights, bit for bit, as training without a break.
+    (cycle, epoch). `objective(net, images, labels, epoch)` takes the place of the recipe's loss. `save` gets all
+    that is needed to continue after every `save_every` epochs; handed back as `resume`, it gives the same weights,
+    bit for bit, as training without a break.
     """
     optimiser = torch.optim.SGD(
         net.parameters(), lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay
     )
     schedule = _schedule(optimiser, recipe, steps=recipe.epochs * math.ceil(len(x) / recipe.batch))
+    objective = objective or (lambda net, x, y, epoch: loss_of(recipe.loss, _outputs(net, x), y))
     first = 0
     if resume is not None:
         net.load_state_dict(resume["net"])
@@ -81,7 +84,7 @@ def fit(
         noise = torch_stream(seed, "augment", cycle, epoch)
         for batch in order.split(recipe.batch):
             images = flip_crop(x[batch], noise) if recipe.augment == "flip-crop" else x[batch]
-            loss = loss_of(recipe.loss, _outputs(net, images), y[batch])
+            loss = objective(net, images, y[batch], epoch)
             if not math.isfinite(value := loss.item()):
                 raise Diverged(cycle, epoch, recipe.lr)
             optimiser.zero_grad()

@@ -8,7 +8,7 @@ import pytest
 import torch
 from conftest import bench, run_words
 
-from bench import data, records
+from bench import data, records, strategies
 from bench.cells import Cell
 from bench.errors import UserError
 from bench.resume import Journal
@@ -74,14 +74,14 @@ def test_the_initial_set_is_uniform_not_balanced(root, settings):
 
 def test_warm_start_keeps_weights_and_cold_start_does_not(cell, settings, root, tmp_path, monkeypatch):
     starts = []
-    fit = lookahead.fit
+    fit = strategies.usual_fit
 
     def spy(net, *words, **more):
         starts.append(copy.deepcopy(net.state_dict()))
         fit(net, *words, **more)
         starts.append(copy.deepcopy(net.state_dict()))
 
-    monkeypatch.setattr(lookahead, "fit", spy)
+    monkeypatch.setattr(strategies, "usual_fit", spy)
 
     def same(a, b):
         return all(torch.equal(a[name], b[name]) for name in a)

@@ -85,6 +85,19 @@ def test_a_strategy_that_breaks_the_contract_is_stopped(query, monkeypatch, wron
         select("random", query, 3, stream(0))
 
 
+def test_a_label_that_was_asked_for_must_be_bought(query, monkeypatch):
+    module, _ = registry.load("strategies", "random")
+
+    def peeking(query, size, stream):
+        query.oracle(7)
+        return [0, 1, 2]
+
+    monkeypatch.setattr(module, "select", peeking)
+    asked = Query(query.net, query.labelled_images, query.labelled_labels, query.candidates, oracle=lambda _: 1)
+    with pytest.raises(UserError, match=r"labels of \[7\]"):
+        select("random", asked, 3, stream(0))
+
+
 class Outputs(nn.Module):
     """A network whose outputs are its inputs."""
 

@@ -22,7 +22,7 @@ from bench.data import Data
 from bench.errors import UserError
 from bench.progress import say
 from bench.seeds import stream, torch_stream
-from bench.train import Diverged, Recipe, evaluate, fit
+from bench.train import Diverged, Recipe, evaluate
 
 
 def run(cell: Cell, settings: dict, data: Data, device: torch.device, journal) -> dict:
@@ -61,21 +61,23 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
         x, y = data.images("train", labelled), data.labels("train", labelled)
         say(f"cycle {cycle + 1}/{protocol['cycles']}: {len(labelled)} labels")
 
-        with journal.clock("train"):
+        with journal.clock("train", cycle):
             save = lambda training: journal.save(state | {"training": training})  # noqa: B023, E731
-            fit(net, x, y, recipe, cell.seed, cycle, resume=state["training"], save=save, save_every=journal.save_every)
-        with journal.clock("evaluate"):
+            saving = {"resume": state["training"], "save": save, "save_every": journal.save_every}
+            strategies.fit(cell.strategy, net, x, y, recipe, cell.seed, cycle, **saving)
+        with journal.clock("evaluate", cycle):
             test_accuracy, test_loss = evaluate(net, test_images, test_labels, recipe.loss)
             train_accuracy, train_loss = evaluate(net, x, y, recipe.loss)
         if not (math.isfinite(test_loss) and math.isfinite(train_loss)):  # finite in training mode, not in evaluation
             raise Diverged(cycle, recipe.epochs - 1, recipe.lr)
         say(f"  test accuracy {test_accuracy:.4f}, training loss {train_loss:.2e}")
-        queried = []
+        queried, notes = [], {}
         if cycle + 1 < protocol["cycles"]:  # nothing is trained on what the last cycle would buy
             subset = _subset(cell.seed, cycle, labelled, data.size("train"), protocol["subset"])
             candidates = _view(data.images("train", subset), protocol["view"], recipe, cell.seed, cycle)
-            with journal.clock("query"):
-                query = strategies.Query(net, x, y, candidates)
+            with journal.clock("query", cycle):
+                hidden = data.labels("train", subset)
+                query = strategies.Query(net, x, y, candidates, recipe, lambda position: int(hidden[position]), notes)  # noqa: B023
                 chosen = strategies.select(cell.strategy, query, protocol["query"], stream(cell.seed, "query", cycle))
             queried = subset[chosen].tolist()
         done = {
@@ -86,6 +88,7 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
             "train_accuracy": train_accuracy,
             "train_loss": train_loss,
             "queried": queried,
+            "notes": notes,
         }
         state = {**state, "cycles": [*state["cycles"], done], "net": net.state_dict(), "training": None}
         journal.save(state)
@@ -101,6 +104,7 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
 def _network(cell: Cell, data: Data, device: torch.device, cycle: int) -> torch.nn.Module:
     generator = torch_stream(cell.seed, "init", cycle)
     net = nets.build(cell.net, data.shape, data.classes, cell.width, generator)
+    net = strategies.network(cell.strategy, net, generator)
     return net.to(device, memory_format=torch.channels_last)
 
 
