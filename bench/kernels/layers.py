@@ -127,11 +127,14 @@ def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> Non
     that is large beside the terms, loses a digit.
     """
     size = max(BLOCK, -(-len(left) // 16))
+    memory = theta.new_empty(min(size, len(left)) * len(right))  # once: new pages are slow
     for k in range(0, left.shape[1], LONGEST):
         u, v = left[:, k : k + LONGEST], right[:, k : k + LONGEST]
         for i in range(0, len(left), size):
             start = i if symmetric else 0
-            theta[i : i + size, start:] += u[i : i + size] @ v[start:].T
+            rows, columns = u[i : i + size], v[start:]
+            part = memory[: len(rows) * len(columns)].view(len(rows), len(columns))
+            theta[i : i + size, start:] += torch.mm(rows, columns.T, out=part)
 
 
 class Linear(Contracted):

@@ -10,6 +10,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -27,7 +28,14 @@ from bench.progress import say
 from bench.seeds import torch_stream
 
 MEMORY = 16 * 2**30  # bytes; a contender that needs more is not started
+LIMIT = 600  # seconds; a contender that needs longer is stopped
 SHAPE = (3, 32, 32)
+# Where the engine's time goes, by torch operation; `rest` is all that is not named here
+PARTS = {
+    "convolutions": ("aten::mkldnn_convolution", "aten::convolution_backward"),  # forward and backward passes
+    "batched_products": ("aten::bmm",),  # rows of J from gradients and patches; ghosts
+    "products": ("aten::mm", "aten::addmm"),  # Gram matrices
+}
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,7 @@ class Case:
 
 COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "repeats"),
-    *("foreign", "peak_gib", "gflop", "gemm_gflops", "gemm_fraction", "first"),
+    *("foreign", "peak_gib", "gflop", "gemm_gflops", "gemm_fraction", "first", *PARTS, "rest"),
 ]
 NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
 PEERS = [Case(net, width, n, output) for net, width in NETS for n in (32, 256) for output in ("full", "pseudo")]
@@ -102,7 +110,10 @@ def _measured(case: Case, contender: str) -> dict:
 
 
 def _answer(command: list[str]) -> dict:
-    result = subprocess.run(command, capture_output=True, text=True)
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
+    except subprocess.TimeoutExpired:
+        return {"note": f"stopped after {LIMIT} s"}
     if result.returncode != 0:
         last = (result.stderr.strip().splitlines() or ["no message"])[-1]
         return {"note": f"failed ({result.returncode}): {last[:120]}"}
@@ -153,6 +164,16 @@ def gemm_rate(size: int = 2048) -> float:
     return 2 * size**3 / quiet.measure(lambda: torch.mm(a, b, out=out), repeats=5).seconds
 
 
+def profile(work: Callable[[], object]) -> dict[str, float]:
+    """Shares of the time of `work` by kind of operation."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        work()
+    spent = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
+    total = sum(spent.values())
+    shares = {part: sum(spent.get(name, 0) for name in names) / total for part, names in PARTS.items()}
+    return shares | {"rest": 1 - sum(shares.values())}
+
+
 def main(case: Case, contender: str) -> None:
     torch.set_num_threads(os.cpu_count())
     net, x = _net(case), _inputs(case)
@@ -167,6 +188,8 @@ def main(case: Case, contender: str) -> None:
         rate = gemm_rate()
         least = flops(net, x, output=case.output)
         found |= {"gflop": least / 1e9, "gemm_gflops": rate / 1e9, "gemm_fraction": least / rate / timing.seconds}
+        if timing.seconds < 30:
+            found |= profile(lambda: work(net, x, output=case.output))
     print(json.dumps(found))
 
 
