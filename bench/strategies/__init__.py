@@ -41,7 +41,10 @@ class Query:
     @cached_property
     def outputs(self) -> Tensor:
         """The network's outputs on the candidates, float64 (U, O)."""
-        return predict(self.net, self.candidates).double()
+        outputs = predict(self.net, self.candidates).double()
+        if not torch.isfinite(outputs).all():
+            raise UserError("the network's outputs contain NaN or infinity: its training has diverged")
+        return outputs
 
 
 def select(strategy: str, query: Query, size: int, stream: np.random.Generator) -> np.ndarray:
