@@ -16,6 +16,7 @@ from bench.config import load
 from bench.errors import UserError
 from bench.seeds import stream, torch_stream
 from bench.strategies import Query, badge, coreset, ll4al, select
+from bench.strategies._distances import squared_distances
 from bench.train import Recipe, loss_of, predict
 
 RECIPE = replace(Recipe(**load("paper")["recipes"]["l2"]), epochs=5, batch=4, lr=0.1)
@@ -91,6 +92,17 @@ def test_a_badge_pool_without_any_gradient_is_drawn_uniformly():
     counts = np.bincount(np.concatenate(chosen), minlength=6)
     assert all(len(set(each)) == 3 for each in chosen)
     assert ((counts - 200) ** 2 / 200).sum() < 20.5  # chi-square, 5 degrees of freedom, p = 0.001
+
+
+@given(st.integers(1, 30), st.integers(0, 10**6))
+def test_distances_are_exact_and_those_of_one_image_in_two_batches_are_zero(d, seed):
+    generator = torch_stream(seed)
+    a, b = torch.randn(2, 6, d, generator=generator, dtype=torch.double)
+    squares = lambda points: points.square().sum(1)  # noqa: E731
+    squared = squared_distances(a @ b.T, squares(a)[:, None], squares(b))
+    torch.testing.assert_close(squared, (a[:, None] - b).square().sum(2))
+    rounded = a * (1 + 2e-7 * torch.rand(6, d, generator=generator, dtype=torch.double))  # as float32 would
+    assert not squared_distances((a * rounded).sum(1), squares(a), squares(rounded)).any()
 
 
 @pytest.mark.parametrize("strategy", ["badge", "coreset", "ll4al"])

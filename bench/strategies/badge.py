@@ -41,8 +41,7 @@ def kmeans_plus_plus(features: Tensor, factors: Tensor, size: int, stream: np.ra
     while len(chosen) < size:
         centre = chosen[-1]
         inner = (factors @ factors[centre]) * (features @ features[centre])  # (U,)
-        nearest = nearest.minimum(squared_distances(inner, norms, norms[centre]))
-        nearest[centre] = 0
+        nearest = nearest.minimum(squared_distances(inner, norms, norms[centre]))  # of a centre, 0
         weights = nearest.cpu().numpy()
         if not weights.any():
             rest = np.setdiff1d(np.arange(len(norms)), chosen)

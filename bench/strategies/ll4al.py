@@ -100,7 +100,7 @@ def objective(net: WithLossHead, x: Tensor, y: Tensor, loss: str, stop: bool) ->
     """What a batch adds up to: the mean of the network's losses, plus the ranking loss of the head."""
     outputs, predicted = net.both(x, stop)
     losses = sample_losses(loss, outputs, y)  # (B,)
-    return losses.mean() + ranking_loss(predicted, losses.detach())
+    return losses.mean() + ranking_loss(predicted, losses)
 
 
 def sample_losses(name: str, outputs: Tensor, labels: Tensor) -> Tensor:
@@ -114,7 +114,8 @@ def sample_losses(name: str, outputs: Tensor, labels: Tensor) -> Tensor:
 def ranking_loss(predicted: Tensor, losses: Tensor, margin: float = 1.0) -> Tensor:
     """Mean over pairs (i, B - 1 - i) of max(0, margin - s (l^_i - l^_j)), s = 1 where l_i > l_j and -1 elsewhere.
 
-    Of an odd batch the one in the middle has no partner; a batch of one adds nothing.
+    Only the order of the losses enters, so they get no gradient from it. Of an odd batch the one in the middle has no
+    partner; a batch of one adds nothing.
     """
     pairs = len(predicted) // 2
     if pairs == 0:
