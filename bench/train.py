@@ -72,7 +72,7 @@ def fit(
         net.parameters(), lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay
     )
     schedule = _schedule(optimiser, recipe, steps=recipe.epochs * math.ceil(len(x) / recipe.batch))
-    objective = objective or (lambda net, x, y, epoch: loss_of(recipe.loss, _outputs(net, x), y))
+    objective = objective or (lambda net, x, y, epoch: loss_of(recipe.loss, net(x), y))
     first = 0
     if resume is not None:
         net.load_state_dict(resume["net"])
@@ -85,7 +85,12 @@ def fit(
         noise = torch_stream(seed, "augment", cycle, epoch)
         for batch in order.split(recipe.batch):
             images = flip_crop(x[batch], noise) if recipe.augment == "flip-crop" else x[batch]
-            loss = objective(net, images, y[batch], epoch)
+            try:
+                loss = objective(net, images, y[batch], epoch)
+            except ValueError as error:  # batch normalisation of a single image that the net has shrunk to one pixel
+                if len(images) > 1:
+                    raise
+                raise UserError(f"a batch of 1: {error}; choose a recipe batch that leaves no rest of 1") from None
             if not math.isfinite(value := loss.item()):
                 raise Diverged(cycle, epoch, recipe.lr)
             optimiser.zero_grad()
@@ -107,13 +112,6 @@ def fit(
         raise Diverged(cycle, recipe.epochs - 1, recipe.lr)  # the very last step can blow up unseen by any loss
 
 
-def _outputs(net: nn.Module, images: Tensor) -> Tensor:
-    try:
-        return net(images)
-    except ValueError as error:  # batch normalisation of a single image that the net has shrunk to a single pixel
-        raise UserError(f"a batch of {len(images)}: {error}; choose a recipe batch that leaves no rest of 1") from None
-
-
 def _schedule(optimiser: torch.optim.Optimizer, recipe: Recipe, steps: int) -> torch.optim.lr_scheduler.LRScheduler:
     schedules = torch.optim.lr_scheduler
     if recipe.schedule == "onecycle":
@@ -126,10 +124,10 @@ def _schedule(optimiser: torch.optim.Optimizer, recipe: Recipe, steps: int) -> t
 
 
 @torch.no_grad()
-def predict(net: nn.Module, x: Tensor, batch: int = 500) -> Tensor:
-    """Outputs (N, O) of the network in evaluation mode."""
+def predict(net: nn.Module, x: Tensor, batch: int = 500, of: Callable[[Tensor], Tensor] | None = None) -> Tensor:
+    """Outputs (N, O) of the network in evaluation mode, or what its method `of` gives, such as its features (N, d)."""
     net.eval()
-    return torch.cat([net(part) for part in x.split(batch)])
+    return torch.cat([(of or net)(part) for part in x.split(batch)])
 
 
 def evaluate(net: nn.Module, x: Tensor, y: Tensor, loss: str) -> tuple[float, float]:

@@ -40,7 +40,7 @@ PAIRS = [  # options that meet in one line of code
     "margin+map=softmax+rule=released",
 ]
 VARIANTS = sorted({*variants(), *PAIRS})
-RANDOM = {"random", "gp-random"}  # the only ones whose choice may depend on where a candidate stands, and
+RANDOM = {"random", "gp-random", "badge"}  # the only ones whose choice may depend on where a candidate stands, and
 LOTS = ("timed=sample", "objective=flips")  # options that buy at random, or score by small numbers that mostly tie
 LABELS = torch.arange(30) % 4  # of the candidates
 RECIPE = Recipe("mse", "constant", False, 0.05, None, 0.9, 0.0, epochs=2, batch=32, augment="none")
