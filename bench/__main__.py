@@ -77,8 +77,8 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     sub.add_argument("--out", type=Path, help="also write the prices as CSV")
     sub = command("perf", _perf, "Speed of the suite's own machinery beside its peers, as ratios in one run.")
-    sub.add_argument("what", choices=("kernels",))
-    sub.add_argument("--peers", action="store_true", help="also neural-tangents, in an environment of its own")
+    sub.add_argument("what", choices=("kernels", "lookahead"))
+    sub.add_argument("--peers", action="store_true", help="kernels: also neural-tangents, in an environment of its own")
     sub.add_argument("--out", type=Path, default=Path("results/perf"), help="folder; default results/perf")
     sub.add_argument("--only", help="measure only cases whose description contains this, e.g. \"net='fcn'\"")
     scale(command("doctor", _doctor, "What this machine has, what is missing, and what to type."))
@@ -160,14 +160,18 @@ def _plan(a: argparse.Namespace) -> None:
 
 def _perf(a: argparse.Namespace) -> None:
     from bench import figures, tables
-    from bench.perf import figure, kernels
+    from bench.perf import figure, kernels, lookahead
     from bench.perf.bars import bars
 
-    table = kernels.run(a.peers, a.out / "kernels.csv", a.only)
-    reached = bars(table)
-    tables.write(reached, a.out / "kernels-bars.csv")
-    figures.save(figure.draw(table), a.out / "kernels")
-    print(reached.to_string(index=False, float_format="%.2f"))
+    if a.what == "kernels":
+        table = kernels.run(a.peers, a.out / "kernels.csv", a.only)
+        reached, drawn = bars(table), figure.draw(table)
+    else:
+        table = lookahead.run(a.out / "lookahead.csv", only=a.only)
+        reached, drawn = lookahead.bars(table), lookahead.draw(table)
+    tables.write(reached, a.out / f"{a.what}-bars.csv")
+    figures.save(drawn, a.out / a.what)
+    print(reached.to_string(index=False, float_format="%.2f", na_rep=""))
 
 
 def _doctor(a: argparse.Namespace) -> None:

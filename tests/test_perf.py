@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -14,7 +15,8 @@ import torch.nn.functional as F
 
 from bench import nets, registry
 from bench.kernels.gram import gram
-from bench.perf import bars, figure, kernels, quiet
+from bench.kernels.lookahead import block, distance, mlmoc, one_by_one, posterior, resolve
+from bench.perf import bars, figure, kernels, lookahead, quiet
 from bench.perf.program import export
 from bench.seeds import torch_stream
 
@@ -153,3 +155,71 @@ def test_the_figure_shows_every_peer():
     labels = [text.get_text() for axes in drawn.axes if axes.get_legend() for text in axes.get_legend().get_texts()]
     peers = {"torch.func", "neural-tangents, Jacobian contraction", "neural-tangents, structured derivatives"}
     assert peers | {"eNTK", "pNTK"} <= set(labels)
+
+
+TINY = lookahead.Case(labelled=6, candidates=12, outputs=3)
+
+
+@pytest.mark.parametrize("contender", lookahead.CONTENDERS)
+def test_every_look_ahead_contender_runs(contender, monkeypatch):
+    monkeypatch.setitem(lookahead.SAMPLE, "block formula", 4)
+    monkeypatch.setattr(lookahead, "RETRAINING", replace(lookahead.RETRAINING, epochs=1))
+    found = lookahead.measured(TINY, contender)
+    assert found["seconds"] > 0
+    assert found["sample"] == {"block formula": 4, "retraining": 3}.get(contender, 12)
+    assert ("matrices" in found) == (contender in lookahead.READINGS)
+
+
+def test_look_ahead_contenders_score_the_same():
+    """The inputs they are timed on are no special case: all three forms agree there."""
+    k_ll, k_ul, k_uu, residual, prior = lookahead.inputs(TINY)
+    labels = torch.eye(3).double()[prior.argmax(1)]
+    loops = [
+        one_by_one(form(k_ll, k_ul, k_uu, residual, prior), labels, lambda outputs: distance(outputs, prior))
+        for form in (block, resolve)
+    ]
+    scores = mlmoc(posterior(k_ll, k_ul, k_uu, residual, prior), labels, prior)
+    assert scores.min() > 0
+    for each in loops:
+        torch.testing.assert_close(each, scores, rtol=1e-10, atol=1e-10)
+
+
+def test_look_ahead_run_writes_its_table(tmp_path):
+    found = lookahead.run(tmp_path / "lookahead.csv", TINY, only="block formula")
+    assert list(found.contender) == ["block formula"]
+    assert found.seconds.notna().all(), found.note.tolist()
+    written = pd.read_csv(tmp_path / "lookahead.csv")
+    assert list(written.columns) == lookahead.COLUMNS
+    assert (written.seconds == found.seconds).all()
+
+
+def look_ahead_table():
+    """Measurements in which the posterior form takes 1 s, the block formula 10 s, everything else 20 s."""
+    rows = []
+    for contender in lookahead.CONTENDERS:
+        seconds = 1.0 if contender in lookahead.READINGS else 10.0 if contender == "block formula" else 20.0
+        sample = lookahead.SAMPLE.get(contender, 4000)
+        memory = {"matrices": 1.3 if contender == "posterior, from f_lin" else 2.5}
+        memory = memory if contender in lookahead.READINGS else {}
+        rows.append({**vars(lookahead.BASE), "contender": contender, "seconds": seconds, "sample": sample} | memory)
+    return pd.DataFrame(rows, columns=lookahead.COLUMNS)
+
+
+def test_look_ahead_bars():
+    reached = lookahead.bars(look_ahead_table())
+    assert reached[reached.against == "block formula"].met.tolist() == ["yes", "yes"]
+    assert reached[reached.against == "re-solve"].met.tolist() == ["no", "no"]
+    assert reached[reached.quantity == "U x U matrices"].met.tolist() == ["yes", "no"]
+    assert reached[reached.against == "retraining"].had.tolist() == [20 / 21]
+    nothing = lookahead.bars(look_ahead_table().iloc[:0])
+    assert set(nothing.met) == {"not measured"}
+
+
+@pytest.mark.parametrize("kept", [0, 1, 99])
+def test_look_ahead_figure_marks_what_is_extrapolated(kept):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = lookahead.draw(look_ahead_table().iloc[:kept])
+        drawn.draw_without_rendering()
+    texts = [text.get_text() for text in drawn.axes[0].texts]
+    assert sum("extrapolated from" in text for text in texts) == (len(lookahead.SAMPLE) if kept == 99 else 0)

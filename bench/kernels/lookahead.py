@@ -120,12 +120,13 @@ def mlmoc(posterior: Posterior, pseudo_labels: Tensor, reference: Tensor | None 
     # d = f_lin - f_L and c = S[x, x'] / S[x', x']:  |d_x + c r'|^2 = |d_x|^2 + 2 c d_x.r' + c^2 |r'|^2
     d = posterior.mean - reference  # (U, O)
     dd, rr, gain = (d * d).sum(1), (r * r).sum(1), posterior.gain.flatten()  # (U,)
-    scores = []
-    for rows in torch.arange(len(r)).split(max(1, CHUNK // (16 * len(r)))):
-        c = posterior.covariance[rows] * gain[rows, None]  # (rows, U)
-        squares = (2 * r[rows] @ d.T).addcmul_(c, rr[rows, None]).mul_(c).add_(dd)
-        scores.append(squares.clamp_(min=0).sqrt_().sum(1))
-    return torch.cat(scores)
+    scores = torch.empty_like(dd)  # filled in place: pieces kept among large buffers would scatter the memory
+    rows = max(1, CHUNK // (16 * len(r)))
+    for part in (slice(i, i + rows) for i in range(0, len(r), rows)):
+        c = posterior.covariance[part] * gain[part, None]  # (rows, U)
+        squares = (2 * r[part] @ d.T).addcmul_(c, rr[part, None]).mul_(c).add_(dd)
+        scores[part] = squares.clamp_(min=0).sqrt_().sum(1)
+    return scores
 
 
 def mlmoc_flips(posterior: Posterior, pseudo_labels: Tensor, reference: Tensor | None = None) -> Tensor:
@@ -252,8 +253,10 @@ def _outputs(posterior: Posterior, which: Tensor, labels: Tensor) -> Tensor:
 def _each(posterior: Posterior, which: Tensor, label: Tensor, labels: Tensor, value: Callable) -> Tensor:
     """`value` (n, U, O) -> (n,) of the outputs after candidate `which` (n,) gets row `label` (n,) of `labels`."""
     chunk = max(1, CHUNK // (8 * len(posterior.covariance) * posterior.mean.shape[1]))
-    parts = zip(which.split(chunk), label.split(chunk), strict=True)
-    return torch.cat([value(_outputs(posterior, i, labels[y])) for i, y in parts])
+    values = torch.empty(len(which)).to(labels)  # filled in place, as in `mlmoc`
+    for part in (slice(i, i + chunk) for i in range(0, len(which), chunk)):
+        values[part] = value(_outputs(posterior, which[part], labels[label[part]]))
+    return values
 
 
 def _expected(posterior: Posterior, probabilities: Tensor, value: Callable) -> Tensor:

@@ -105,11 +105,12 @@ def _measured(case: Case, contender: str) -> dict:
         found = _neural_tangents(case, contender.split()[1])
     else:
         command = [sys.executable, "-m", "bench.perf.kernels", json.dumps(asdict(case)), contender]
-        found = _answer(command)
+        found = answer(command)
     return {"parameters": parameters} | found
 
 
-def _answer(command: list[str]) -> dict:
+def answer(command: list[str]) -> dict:
+    """What a program prints as its last line, in JSON; or a note of how it failed."""
     try:
         result = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT)
     except subprocess.TimeoutExpired:
@@ -128,11 +129,11 @@ def _neural_tangents(case: Case, implementation: str) -> dict:
         command = [python_of("neural-tangents"), str(script), folder, case.output, implementation, "3"]
         found: dict = {}
 
-        def answer() -> None:
-            found.update(_answer(command))
+        def work() -> None:
+            found.update(answer(command))
 
         # The peer cannot watch the machine itself; what its whole process suffered from others stands for its times.
-        foreign = quiet.measure(answer, repeats=1, at_most=1).foreign
+        foreign = quiet.measure(work, repeats=1, at_most=1).foreign
         return found | {"foreign": foreign}
 
 

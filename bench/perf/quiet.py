@@ -21,12 +21,22 @@ class Timing:
     foreign: float  # share of the machine that others used during the chosen one
 
 
-def measure(work: Callable[[], object], repeats: int = 3, at_most: int = 12, budget: float = 120.0) -> Timing:
-    """Time `work` until `repeats` undisturbed repetitions are had, `at_most` were tried, or the budget is spent."""
+def measure(
+    work: Callable[[], object],
+    repeats: int = 3,
+    at_most: int = 12,
+    budget: float = 120.0,
+    prepare: Callable[[], object] = lambda: None,
+) -> Timing:
+    """Time `work` until `repeats` undisturbed repetitions are had, `at_most` were tried, or the budget is spent.
+
+    `prepare` is called before each repetition, outside the clock.
+    """
     start, timings = time.monotonic(), []
     while len(timings) < at_most and sum(share <= FOREIGN for _, share in timings) < repeats:
         if timings and time.monotonic() - start > budget:
             break
+        prepare()
         wall, busy, own = time.perf_counter(), _busy(), _own()
         work()
         wall, busy, own = time.perf_counter() - wall, _busy() - busy, _own() - own

@@ -1,0 +1,247 @@
+"""`python -m bench perf lookahead`: MLMOC scores of all candidates, through the posterior and one candidate at a time.
+
+Contenders, all in float64 on all cores, each in a process of its own with the same kernel blocks:
+
+    posterior, from f_lin   both readings of (2.13); the time is that of S and of the scores, from given kernel blocks
+    posterior, from f_L
+    block formula           (2.12) candidate by candidate: K_LL is factorised and f_lin had once, outside the clock;
+                            then v = K_LL^-1 K_Lx' by two triangular solves, and (2.12) for all x at once
+    re-solve                (2.11) candidate by candidate: Cholesky of the kernel of L + 1 points, outputs for all x
+    retraining              SGD, 15 epochs per candidate from the weights of f_L, and its outputs on all candidates
+    kernel blocks           the pNTK of that network on the L + U images: what the forms above take as given
+    add, score again        a step of sequential querying
+
+The candidate-by-candidate ones are timed on a sample of candidates; their times for all are extrapolated, and marked.
+"""
+
+import copy
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from pathlib import Path
+
+import matplotlib as mpl
+import pandas as pd
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from torch import Tensor
+
+from bench import nets
+from bench.errors import UserError
+from bench.figures import _style
+from bench.kernels.gram import gram
+from bench.kernels.lookahead import add, block, distance, mlmoc, one_by_one, posterior, resolve
+from bench.perf import quiet
+from bench.perf.kernels import answer
+from bench.progress import say
+from bench.seeds import torch_stream
+from bench.train import Recipe, fit, predict
+
+NET, WIDTH, SHAPE = "wrn", 64, (1, 14, 14)  # of scale cpu on MNIST
+RETRAINING = Recipe("mse", "constant", False, 0.1, None, 0.9, 1e-4, epochs=15, batch=128, augment="none")
+SAMPLE = {"block formula": 200, "re-solve": 100, "retraining": 3}  # candidates timed
+READINGS = ("posterior, from f_lin", "posterior, from f_L")
+
+
+@dataclass(frozen=True)
+class Case:
+    labelled: int = 500
+    candidates: int = 4000
+    outputs: int = 10
+    group: str = "contenders"
+
+
+BASE = Case()
+
+COLUMNS = [
+    *("labelled", "candidates", "outputs", "group", "contender", "seconds", "sample", "repeats", "foreign"),
+    *("matrices", "note"),
+]
+CONTENDERS = (*READINGS, *SAMPLE, "kernel blocks", "add, score again")
+GROWTH = {"labelled": "L", "candidates": "U", "outputs": "O"}
+FACTORS = (0.25, 0.5, 2)  # of the size of the contenders
+
+# (what, against, how many times as fast at least, or None: only shown)
+BARS = [
+    *((reading, "re-solve", 30.0) for reading in READINGS),
+    *((reading, "block formula", 8.0) for reading in READINGS),
+    ("kernel blocks and posterior", "retraining", None),
+]
+MATRICES = 2.0  # most memory, in units of U x U numbers, K_UU and S included
+
+
+def run(out: Path, base: Case = BASE, only: str | None = None) -> pd.DataFrame:
+    """Measure every contender at the size `base` and how the posterior form grows from there; write the table."""
+    from bench import tables
+
+    jobs = [(base, contender) for contender in CONTENDERS]
+    for what in GROWTH:
+        sizes = [max(2, int(factor * getattr(base, what))) for factor in FACTORS]
+        jobs += [(replace(base, **{what: n}, group=f"growth in {what}"), name) for n in sizes for name in READINGS]
+    rows = []
+    for case, contender in jobs:
+        if only and only not in f"{case} {contender}":
+            continue
+        if (foreign := quiet.wait(patience=60)) > quiet.FOREIGN:
+            say(f"others use {foreign:.0%} of this machine; numbers below are marked")
+        found = answer([sys.executable, "-m", "bench.perf.lookahead", json.dumps(asdict(case)), contender])
+        rows.append(asdict(case) | {"contender": contender, "note": ""} | found)
+        size = f"L = {case.labelled}, U = {case.candidates}, O = {case.outputs}"
+        say(f"{contender:<24}{size:<32}{_words(rows[-1])}")
+        tables.write(pd.DataFrame(rows, columns=COLUMNS), out)
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _words(row: dict) -> str:
+    if "seconds" not in row:
+        return row["note"]
+    extrapolated = f"  (extrapolated from {row['sample']})" if row["sample"] < row["candidates"] else ""
+    memory = f", {row['matrices']:.2f} U x U matrices" if "matrices" in row else ""
+    marked = "" if row["foreign"] <= quiet.FOREIGN else f"  (others used {row['foreign']:.0%} of the machine)"
+    return f"{row['seconds']:.4g} s{memory}{extrapolated}{marked}"
+
+
+def bars(table: pd.DataFrame) -> pd.DataFrame:
+    """One row per ratio within the run: the one wanted, the one had, and whether."""
+    table = table[(table.group == "contenders") & table.seconds.notna()].set_index("contender")
+    seconds = dict(table.seconds)
+    if "kernel blocks" in seconds and READINGS[0] in seconds:
+        seconds["kernel blocks and posterior"] = seconds["kernel blocks"] + seconds[READINGS[0]]
+    rows = []
+    for what, against, wanted in BARS:
+        had = seconds[against] / seconds[what] if {what, against} <= set(seconds) else None
+        rows.append({"what": what, "against": against, "quantity": "times as fast", "wanted": wanted, "had": had})
+    for what in READINGS:
+        had = table.matrices.get(what)
+        rows.append({"what": what, "against": "", "quantity": "U x U matrices", "wanted": MATRICES, "had": had})
+    return pd.DataFrame([row | {"met": _met(**row)} for row in rows])
+
+
+def _met(quantity: str, wanted: float | None, had: float | None, **_: str) -> str:
+    if had is None:
+        return "not measured"
+    if wanted is None:
+        return ""
+    return "yes" if (had >= wanted if quantity == "times as fast" else had <= wanted) else "no"
+
+
+def draw(table: pd.DataFrame) -> Figure:
+    with mpl.rc_context(_style.STYLE):
+        figure = Figure(figsize=(_style.TEXT_WIDTH, 4.2), layout="constrained")
+        grid = figure.add_gridspec(2, 3, height_ratios=(1.3, 1))
+        _contenders(figure.add_subplot(grid[0, :]), table[(table.group == "contenders") & table.seconds.notna()])
+        for place, (what, letter) in enumerate(GROWTH.items()):
+            axes = figure.add_subplot(grid[1, place])
+            rows = table[table.group.isin(("contenders", f"growth in {what}")) & table.contender.isin(READINGS)]
+            _growth(axes, rows.dropna(subset=["seconds"]).sort_values(what), what)
+            axes.set_xlabel(f"{what} {letter}")
+            axes.set_ylabel("" if place else "seconds")
+        return figure
+
+
+def _contenders(axes: Axes, table: pd.DataFrame) -> None:
+    for place, row in enumerate(table.itertuples()):
+        sampled = row.sample < row.candidates
+        axes.barh(place, row.seconds, color="0.85" if sampled else "#0072B2", edgecolor="0.3", hatch="///" * sampled)
+        text = f" {row.seconds:.3g} s" + (f", extrapolated from {row.sample:.0f} candidates" if sampled else "")
+        axes.annotate(text, (row.seconds, place), va="center", fontsize=_style.SMALL)
+    names = {"retraining": f"retraining ({NET}, width {WIDTH})", "kernel blocks": f"pNTK ({NET}, width {WIDTH})"}
+    axes.set_yticks(range(len(table)), [names.get(name, name) for name in table.contender])
+    axes.invert_yaxis()
+    axes.grid(False, axis="y")
+    if len(table):
+        first = table.iloc[0]
+        axes.set_xscale("log")
+        axes.margins(x=0.25)
+        axes.set_xlabel(f"seconds, L = {first.labelled}, U = {first.candidates}, O = {first.outputs}")
+
+
+def _growth(axes: Axes, table: pd.DataFrame, what: str) -> None:
+    for (name, rows), marker in zip(table.groupby("contender"), "os", strict=False):
+        axes.plot(rows[what], rows.seconds, f"{marker}-", label=name.removeprefix("posterior, "), markersize=3)
+    if len(table):
+        axes.set_xscale("log", base=2)
+        axes.set_yscale("log")
+        axes.set_xticks(sorted(table[what].unique()))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.legend()
+
+
+def inputs(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Kernel blocks of points with random features, labels less outputs, and outputs: what `posterior` wants."""
+    stream = torch_stream(0, "data")
+    normal = partial(torch.randn, generator=stream, dtype=torch.float64)
+    labelled, candidates = normal(case.labelled, 1000) / 1000**0.5, normal(case.candidates, 1000) / 1000**0.5
+    k_ll, k_ul, k_uu = labelled @ labelled.T, candidates @ labelled.T, candidates @ candidates.T
+    for kernel in (k_ll, k_uu):
+        kernel.diagonal().add_(0.1)  # what every point has for itself
+    return k_ll, k_ul, k_uu, normal(case.labelled, case.outputs), normal(case.candidates, case.outputs)
+
+
+def measured(case: Case, contender: str) -> dict:
+    """Seconds for all candidates, from how many, and for the posterior form also its peak memory."""
+    if contender in ("retraining", "kernel blocks"):
+        return _network(case, contender)
+    k_ll, k_ul, k_uu, residual, prior = inputs(case)
+    labels = torch.eye(case.outputs).double()[prior.argmax(1)]
+    if contender in SAMPLE:
+        ahead = {"block formula": block, "re-solve": resolve}[contender](k_ll, k_ul, k_uu, residual, prior)
+        sample = min(SAMPLE[contender], case.candidates)
+        value = partial(distance, reference=prior)
+        timing = quiet.measure(lambda: one_by_one(ahead, labels[:sample], value), budget=20)
+        return _extrapolated(timing, sample, case)
+    s = k_uu.clone()  # given, and overwritten
+    reference = prior if contender == READINGS[1] else None
+    if contender == "add, score again":
+        known = posterior(k_ll, k_ul, s, residual, prior)
+        timing = quiet.measure(lambda: mlmoc(add(known, 0, labels[0]), labels), budget=20)
+        return asdict(timing) | {"sample": case.candidates}
+    before = _memory("VmRSS:")
+    timing = quiet.measure(
+        lambda: mlmoc(posterior(k_ll, k_ul, s, residual, prior), labels, reference),
+        budget=20,
+        prepare=lambda: s.copy_(k_uu),
+    )
+    matrices = 1 + (_memory("VmHWM:") - before) / s.nbytes
+    return asdict(timing) | {"sample": case.candidates, "matrices": matrices}
+
+
+def _network(case: Case, contender: str) -> dict:
+    """Retraining on each candidate, or the kernel that spares it; on noise, which costs what images cost."""
+    net = nets.build(NET, SHAPE, case.outputs, WIDTH, torch_stream(0, "init")).eval()
+    x = torch.randn(case.labelled + case.candidates, *SHAPE, generator=torch_stream(0, "data"))
+    if contender == "kernel blocks":
+        timing = quiet.measure(lambda: gram(net.double(), x.double(), output="pseudo"), repeats=1, at_most=3, budget=30)
+        return asdict(timing) | {"sample": case.candidates}
+    candidates, y = x[case.labelled :], torch.arange(case.labelled + 1) % case.outputs
+    reference = predict(net, candidates)
+    sample = min(SAMPLE[contender], case.candidates)
+
+    def work() -> None:
+        for i in range(sample):
+            trained = copy.deepcopy(net)
+            fit(trained, torch.cat([x[: case.labelled], candidates[i : i + 1]]), y, RETRAINING, 0, 0)
+            distance(predict(trained, candidates), reference)
+
+    return _extrapolated(quiet.measure(work, repeats=1, at_most=2, budget=30), sample, case)
+
+
+def _extrapolated(timing: quiet.Timing, sample: int, case: Case) -> dict:
+    return asdict(timing) | {"seconds": timing.seconds * case.candidates / sample, "sample": sample}
+
+
+def _memory(field: str) -> int:
+    """Bytes of this process: VmRSS: now, VmHWM: at most so far."""
+    status = Path("/proc/self/status").read_text().split()
+    return int(status[status.index(field) + 1]) * 1024
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(os.cpu_count())
+    try:
+        print(json.dumps(measured(Case(**json.loads(sys.argv[1])), sys.argv[2])))
+    except UserError as error:
+        sys.exit(str(error))
