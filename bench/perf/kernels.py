@@ -18,7 +18,7 @@ import pandas as pd
 import torch
 from torch.func import functional_call, jacrev, vmap
 
-from bench import nets
+from bench import machine, nets
 from bench.errors import UserError
 from bench.kernels.gram import flops, gram
 from bench.perf import quiet
@@ -50,7 +50,7 @@ class Case:
 
 COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "repeats"),
-    *("foreign", "peak_gib", "gflop", "gemm_gflops", "gemm_fraction", "first", *PARTS, "rest"),
+    *("foreign", "peak_gib", "gflop", "gemm_gflops", "gemm_fraction", "first", *PARTS, "rest", "processor"),
 ]
 NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
 PEERS = [Case(net, width, n, output) for net, width in NETS for n in (32, 256) for output in ("full", "pseudo")]
@@ -73,6 +73,7 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
     jobs = [(case, name) for case in sorted(PEERS, key=lambda case: case.points) for name in names]  # small ones first
     jobs = [(case, "ours") for case in THESIS] + jobs + [(case, "ours") for case in GROWTH]
+    on = f"{machine.processor()}, {os.cpu_count()} cores"
     for case, contender in jobs:
         if (*asdict(case).values(), contender) in done or (only and only not in f"{case} {contender}"):
             continue
@@ -82,7 +83,7 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
         result = _measured(case, contender)
         size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
         say(f"{contender:<18}{size:<44}{_words(result)}")
-        rows.append(asdict(case) | {"contender": contender, "note": ""} | result)
+        rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | result)
         tables.write(pd.DataFrame(rows, columns=COLUMNS), out)
     return pd.DataFrame(rows, columns=COLUMNS)
 
