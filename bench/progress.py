@@ -7,19 +7,25 @@ from contextlib import contextmanager
 from tqdm import tqdm
 
 
-def epochs(first: int, total: int) -> Iterator[tuple[int, Callable[[float], None]]]:
+def epochs(first: int, total: int, shown: bool = True) -> Iterator[tuple[int, Callable[[float], None]]]:
     """Count epochs first..total-1; each comes with a function that takes the epoch's last loss."""
     block = max(1, total // 10)
     on_terminal = sys.stderr.isatty()
     with tqdm(
-        range(first, total), "  epochs", total, initial=first, mininterval=1, leave=False, disable=not on_terminal
+        range(first, total),
+        "  epochs",
+        total,
+        initial=first,
+        mininterval=1,
+        leave=False,
+        disable=not (shown and on_terminal),
     ) as bar:
         for epoch in bar:
 
             def report(loss: float, epoch: int = epoch) -> None:
                 if on_terminal:
                     bar.set_postfix(loss=f"{loss:.2e}", refresh=False)
-                elif (epoch + 1) % block == 0:
+                elif shown and (epoch + 1) % block == 0:
                     say(f"  epoch {epoch + 1}/{total}, loss {loss:.3e}")
 
             yield epoch, report

@@ -59,13 +59,14 @@ def fit(
     resume: dict | None = None,
     save: Callable[[dict], None] = lambda state: None,
     save_every: int = 10,
+    shown: bool = True,
 ) -> None:
     """Train `net` in place on images `x` (N, C, H, W) and labels `y` (N,).
 
     Optimiser and schedule are new in every cycle; batches and augmentation of an epoch come from streams addressed by
     (cycle, epoch). `objective(net, images, labels, epoch)` takes the place of the recipe's loss. `save` gets all
     that is needed to continue after every `save_every` epochs; handed back as `resume`, it gives the same weights,
-    bit for bit, as training without a break.
+    bit for bit, as training without a break. Progress is `shown` or not.
     """
     optimiser = torch.optim.SGD(
         net.parameters(), lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay
@@ -79,7 +80,7 @@ def fit(
         schedule.load_state_dict(resume["schedule"])
         first = resume["epoch"]
     net.train()
-    for epoch, report in epochs(first, recipe.epochs):
+    for epoch, report in epochs(first, recipe.epochs, shown):
         order = torch.randperm(len(x), generator=torch_stream(seed, "batches", cycle, epoch)).to(x.device)
         noise = torch_stream(seed, "augment", cycle, epoch)
         for batch in order.split(recipe.batch):

@@ -7,6 +7,7 @@
     store.py        a kernel on disk, written tile by tile and resumed after a kill
     infinite.py     kernels of nets of infinite width
     regression.py   kernel regression
+    lookahead.py    the effect of one more label, for all candidates at once
 
 Letters: N points, O outputs, S rows of Theta per point, P parameters; of a convolution C output channels, T output
 positions, D patch size (input channels x kernel height x kernel width).

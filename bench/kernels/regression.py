@@ -64,7 +64,7 @@ def regress(
     jitter: str = "relative",
 ) -> Regression:
     """f_lin at M points, from `train` = K(D, D) (n, n), `cross` = K(x, D) (m, n), `targets` = Y (N, O); by Cholesky."""
-    _check(train, cross, targets)
+    check(train, cross, targets)
     rhs = _unexplained(len(train), targets, prior)  # (n, k)
     weights, _, diagnosis = _solve(train, rhs, ridge, jitter)
     return Regression(_predict(cross @ weights, targets, prior), weights.reshape(targets.shape), *diagnosis)
@@ -78,7 +78,7 @@ def leave_one_out(
     y_i - f(x_i) = [K^-1]_ii^-1 w_i, with w of the regression on all points, and the part of w and the diagonal block of
     the inverse that belong to point i: O numbers and (O, O) for a full kernel, one number for a scalar one.
     """
-    _check(train, train, targets)
+    check(train, train, targets)
     rhs = _unexplained(len(train), targets, None if prior is None else (prior, prior))
     weights, factor, diagnosis = _solve(train, rhs, ridge, jitter)
     points, size = len(targets), len(train) // len(targets)  # size 1, or O for a full kernel
@@ -187,7 +187,7 @@ def _spectral(train, cross, targets, prior, pace: Tensor, learnt: Callable[[Tens
     An eigenvalue below rounding counts as 0, and once rounding decides whether its direction has been learnt the
     direction is left out: K(x, D) has no component along it if K is positive semi-definite on all points.
     """
-    _check(train, cross, targets)
+    check(train, cross, targets)
     rhs = _unexplained(len(train), targets, prior)  # (n, k)
     eigs, vectors = torch.linalg.eigh(train)
     eps, largest = torch.finfo(train.dtype).eps, eigs.abs().max()
@@ -213,12 +213,12 @@ def _solve(train: Tensor, rhs: Tensor, ridge: float, jitter: str) -> tuple[Tenso
             "to rounding, a combination of those before it. Drop duplicates, use float64, or pass a ridge"
         )
     weights = torch.cholesky_solve(rhs, factor)  # (n, k)
-    condition = _condition(matrix, factor)
+    condition = condition_number(matrix, factor)
     residual = _judge(train @ weights + ridge * weights - rhs, rhs, f"jitter {added:.2g}, condition {condition:.2g}")
     return weights, factor, (added, residual, condition)
 
 
-def _condition(matrix: Tensor, factor: Tensor) -> float:
+def condition_number(matrix: Tensor, factor: Tensor) -> float:
     """|A|_1 |A^-1|_1, the second by Hager's ascent of |A^-1 x|_1 over |x|_1 = 1 (Higham 1988); never above the truth.
 
     Two starts, the constant vector and LAPACK's alternating one: the first alone is blind to a pair of duplicates.
@@ -289,7 +289,8 @@ def _predict(values: Tensor, targets: Tensor, prior: Prior | None) -> Tensor:
     return values if prior is None else prior[1] + values
 
 
-def _check(train: Tensor, cross: Tensor, targets: Tensor) -> None:
+def check(train: Tensor, cross: Tensor, targets: Tensor) -> None:
+    """Refuse what cannot be K(D, D), K(x, D) and Y."""
     n = len(train)
     if not n or train.shape != (n, n) or cross.dim() != 2 or cross.shape[1] != n:
         raise UserError(f"kernels must be (n, n) and (m, n), got {tuple(train.shape)} and {tuple(cross.shape)}")

@@ -23,6 +23,8 @@ from bench.errors import UserError
 from bench.train import Recipe, predict
 from bench.train import fit as usual_fit
 
+SAME = 1e-8  # of the largest score, or of 1 if that is more: above rounding, far below what tells candidates apart
+
 
 @dataclass
 class Query:
@@ -39,7 +41,10 @@ class Query:
     @cached_property
     def outputs(self) -> Tensor:
         """The network's outputs on the candidates, float64 (U, O)."""
-        return predict(self.net, self.candidates).double()
+        outputs = predict(self.net, self.candidates).double()
+        if not torch.isfinite(outputs).all():
+            raise UserError("the network's outputs contain NaN or infinity: its training has diverged")
+        return outputs
 
 
 def select(strategy: str, query: Query, size: int, stream: np.random.Generator) -> np.ndarray:
@@ -75,8 +80,13 @@ def fit(strategy: str, net: nn.Module, x: Tensor, y: Tensor, recipe: Recipe, see
 
 
 def top(scores: Tensor, size: int, stream: np.random.Generator) -> np.ndarray:
-    """Positions of the `size` largest of `scores` (U,), best first, ties in random order."""
+    """Positions of the `size` largest of `scores` (U,), best first, ties in random order.
+
+    Scores equal to within `SAME` are ties: those of two copies of an image differ by the order of sums, which must not
+    choose between them.
+    """
     values = scores.cpu().numpy()
     if not np.isfinite(values).all():
         raise UserError(f"{(~np.isfinite(values)).sum()} of {len(values)} acquisition scores are not finite")
-    return np.lexsort((stream.random(len(values)), -values))[:size]
+    steps = np.round(values / max(1.0, np.abs(values).max()) / SAME)
+    return np.lexsort((stream.random(len(values)), -steps))[:size]

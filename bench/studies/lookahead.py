@@ -74,10 +74,11 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
         queried, notes = [], {}
         if cycle + 1 < protocol["cycles"]:  # nothing is trained on what the last cycle would buy
             subset = _subset(cell.seed, cycle, labelled, data.size("train"), protocol["subset"])
-            candidates = _view(data.images("train", subset), protocol["view"], recipe, cell.seed, cycle)
+            views = (protocol["view"], recipe, cell.seed, cycle)
+            known, candidates = _view(x, "labelled", *views), _view(data.images("train", subset), "candidates", *views)
             with journal.clock("query", cycle):
-                hidden = data.labels("train", subset)
-                query = strategies.Query(net, x, y, candidates, recipe, lambda position: int(hidden[position]), notes)  # noqa: B023
+                oracle = data.labels("train", subset).tolist().__getitem__
+                query = strategies.Query(net, known, y, candidates, recipe, oracle, notes)
                 chosen = strategies.select(cell.strategy, query, protocol["query"], stream(cell.seed, "query", cycle))
             queried = subset[chosen].tolist()
         done = {
@@ -114,8 +115,8 @@ def _subset(seed: int, cycle: int, labelled: np.ndarray, train_size: int, size: 
     return stream(seed, "data", "subset", cycle).permutation(pool)[:size]
 
 
-def _view(candidates: torch.Tensor, view: str, recipe: Recipe, seed: int, cycle: int) -> torch.Tensor:
-    """The images that are scored: clean, or one augmented view each as in the released code."""
+def _view(images: torch.Tensor, which: str, view: str, recipe: Recipe, seed: int, cycle: int) -> torch.Tensor:
+    """What strategies see of labelled images and candidates: all of it, or one augmented view each (released code)."""
     if view == "clean" or recipe.augment == "none":
-        return candidates
-    return flip_crop(candidates, torch_stream(seed, "augment", "view", cycle))
+        return images
+    return flip_crop(images, torch_stream(seed, "augment", "view", which, cycle))
