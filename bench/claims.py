@@ -22,7 +22,6 @@ CLAIMS = [
     *("scale", "data", "claim", "figure", "statement", "published", "panel", "panel_b", "a", "b", "quantity"),
     *("holds_above", "holds_below", "n", "measured", "measured_low", "measured_high", "verdict", "source"),
 ]
-NAN = float("nan")
 
 
 def claims(curves: pd.DataFrame, queries: pd.DataFrame, panels: dict, published: pd.DataFrame) -> pd.DataFrame:
@@ -31,11 +30,11 @@ def claims(curves: pd.DataFrame, queries: pd.DataFrame, panels: dict, published:
     rows = []
     for claim in published.to_dict("records"):
         for panel in [name for name in panels if fnmatch(name, claim["panel"])] or [claim["panel"]]:
-            row = claim | {"panel": panel, "panel_b": claim["panel_b"] or panel}
+            row = claim | {"panel": panel, "panel_b": claim["panel_b"] or panel, "scale": "", "data": "", "n": 0}
             if row["panel"] in panels and row["panel_b"] in panels:
                 row |= _measure(row, curves, finished, queries, panels)
             rows.append(row | {"verdict": verdict(row)})
-    return pd.DataFrame(rows, columns=CLAIMS).fillna({"n": 0, "scale": "", "data": ""})
+    return pd.DataFrame(rows, columns=CLAIMS)
 
 
 def verdict(row: dict) -> str:

@@ -230,14 +230,15 @@ def tests(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
 def ranks(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
     """Average ranks by area over blocks of (setting, seed), with Friedman's and Nemenyi's p, in one long table.
 
-    Settings count in which the panels compare at least three strategies; the strategies ranked are those that all of
-    these settings share, in blocks where each has finished. Seeds of one setting are not independent of each other,
-    so the tests are surer of themselves than they should be; over few settings there is no other way to have blocks.
+    Settings count in which the panels compare at least three strategies, by a recipe as it is (not `l2+lr=0.3`); the
+    strategies ranked are those that all of these settings share, in blocks where each has finished. Seeds of one
+    setting are not independent of each other, so the tests are surer of themselves than they should be; over few
+    settings there is no other way to have blocks.
     """
     shown: dict[tuple, set[str]] = {}
     for panel in compared(panels).values():
         shown.setdefault(tuple(panel[key] for key in SETTING), set()).update(panel["strategies"])
-    shown = {setting: names for setting, names in shown.items() if len(names) > 2}
+    shown = {setting: names for setting, names in shown.items() if len(names) > 2 and "+" not in setting[-1]}
     shared = set.intersection(*shown.values()) if shown else set()
     ranked = runs(curves)
     ranked = ranked[ranked["strategy"].isin(shared) & pd.MultiIndex.from_frame(ranked[SETTING]).isin(list(shown))]

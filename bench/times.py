@@ -2,7 +2,8 @@
 
 Seconds are wall-clock, per query, from the account beside each record. A strategy that scored only a sample of its
 candidates notes so, and its seconds are multiplied by candidates / scored: those rows say `extrapolated`. Times of
-different machines or thread counts are never put together, and runs that diverged and began anew do not count.
+different machines or thread counts are never put together, and runs that diverged and began anew do not count. Clocks
+are kept to the millisecond: what takes less counts as one.
 """
 
 from collections.abc import Iterable
@@ -34,7 +35,9 @@ def queries(records: Iterable[dict], metas: Iterable[dict]) -> pd.DataFrame:
             whole = notes["candidates"] / notes["scored"] if "scored" in notes else 1
             about = {"scale": record["scale"], "data": phrase(record["data"]), "device_name": meta["device"]["name"]}
             about |= {"threads": meta["threads"], "cycle": cycle["cycle"], "labelled": cycle["labelled"]}
-            rows.append({**record["cell"], **about, "extrapolated": "scored" in notes, "seconds": seconds * whole})
+            rows.append(
+                {**record["cell"], **about, "extrapolated": "scored" in notes, "seconds": max(seconds, 0.001) * whole}
+            )
     return pd.DataFrame(rows, columns=QUERIES)
 
 

@@ -43,13 +43,21 @@ VARIANTS = {
 }
 
 
+def of(panel: str, strategies: list[str]) -> list[str]:
+    """The strategies of a panel; those of learning rates and losses have few."""
+    few = {"thesis-A.2a": ("ll4al", "random"), "thesis-A.2b": ("ntk", "random"), "thesis-A.3": ("ll4al", "random")}
+    allowed = next((names for start, names in few.items() if panel.startswith(start)), strategies)
+    return [strategy for strategy in strategies if strategy in allowed]
+
+
 def made(
     settings: dict, strategies: list[str], seeds: int, cycles: int, diverged: tuple[str, ...] = (), **data
 ) -> dict[str, pd.DataFrame]:
     """The tables of random curves, as they come back from disk (empty text as NaN); `diverged` names recipes."""
     settings = {name: (*setting, "l2")[:4] for name, setting in settings.items()}
     panels = {
-        name: dict(zip(("dataset", "net", "width", "recipe"), setting, strict=True)) | {"strategies": strategies}
+        name: dict(zip(("dataset", "net", "width", "recipe"), setting, strict=True))
+        | {"strategies": of(name, strategies)}
         for name, setting in settings.items()
     }
     rng = np.random.default_rng(0)

@@ -12,6 +12,8 @@ from bench.figures import _style
 
 SETTING = ["dataset", "net", "width", "recipe"]
 NUMBER = 0.28  # inches that a number such as 97.3 takes
+CROWD = 12  # more lines than this are not shaded, more panels not described one by one
+FURTHER = "Departures from the paper: as in the figures of its panels."
 
 
 @dataclass
@@ -54,6 +56,8 @@ def compose(
             _differences(axes, part.series, chosen, inches)
         else:
             lines(axes, part.series, chosen, "accuracy")
+            low, high = axes.get_ylim()
+            axes.set_ylim(max(low, -3), min(high, 103))  # intervals of few seeds go beyond what an accuracy can be
         axes.set_title(title)
         ticks(axes, sorted(set(pd.concat(part.series.values())["labelled"])), inches)
         axes.set_xlabel(_style.LABELLED if place + columns >= len(parts) else "")
@@ -152,7 +156,7 @@ def lines(axes: Axes, series: dict[str, pd.DataFrame], chosen: dict[str, dict], 
             axes.plot(rows["labelled"], mean, label=name, zorder=3 + 0.01 * height, **style)
         if len(rows) == 1:  # a single cycle has no width to shade
             axes.vlines(rows["labelled"], low, high, color=style["color"], alpha=0.5)
-        elif low.notna().any():
+        elif low.notna().any() and len(series) <= CROWD:
             axes.fill_between(rows["labelled"], low, high, color=style["color"], alpha=0.15, linewidth=0, zorder=2)
 
 
@@ -179,7 +183,7 @@ def footnote(figure: Figure, table: pd.DataFrame, panels: tuple[str, ...], diffe
         interval,
         note,
         _diverged(table),
-        _style.departures(deviations),
+        _style.departures(deviations) if len(deviations) <= CROWD else FURTHER,
         f"No finished cells: {', '.join(missing)}." if missing else "",
     )
 

@@ -20,6 +20,8 @@ def draw(summary: pd.DataFrame, times: pd.DataFrame, panel: str) -> Figure:
     figure = Figure(figsize=(_style.COLUMN_WIDTH, 3.6), layout="constrained")
     upper, lower = figure.subplots(2, 1, sharex=True)
     _curves.lines(upper, dict(list(shown.groupby("strategy"))), chosen, "accuracy")
+    low, high = upper.get_ylim()
+    upper.set_ylim(max(low, -3), min(high, 103))
     _bars(lower, times, chosen)
     width = figure.get_figwidth() - 0.55
     upper.set_title(_style.wrap(_style.setting_title(shown.iloc[0]), width, 8, gap="(?<=[,:]) "))
@@ -32,8 +34,8 @@ def draw(summary: pd.DataFrame, times: pd.DataFrame, panel: str) -> Figure:
     note = ""
     if len(times):
         machines = times.groupby(["device_name", "threads"]).groups
-        note = "Bars: mean over seeds, on " + " and ".join(f"{name} ({threads} threads)" for name, threads in machines)
-        note += ", logarithmic; nothing is bought after the last cycle."
+        note = "Bars: mean over seeds, on " + " and ".join(f"{name} (threads: {count})" for name, count in machines)
+        note += "; nothing is bought after the last cycle."
     if (extrapolated := times.loc[times["extrapolated"].astype(bool), "name"]).any():
         note += f" Hatched: {', '.join(extrapolated.unique())}, extrapolated from a sample of the candidates, and so"
         note += " without an accuracy."
