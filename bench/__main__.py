@@ -103,13 +103,12 @@ def _run(a: argparse.Namespace) -> None:
     settings, root, scale = _json("--settings", a.settings), a.root, a.scale
     if settings is None:
         config = configuration.load(a.scale)
-        for what, given, known in (
-            ("recipe", a.recipe, config["recipes"]),
-            ("dataset of lookahead.protocol", a.dataset, config["lookahead"]["protocol"]),
-        ):
-            if given not in known:
-                raise UserError(f"{a.scale}: {registry.unknown(what, given, known)}")
-        settings, scale = grid.settings(config, a.dataset, a.recipe), config["scale"]
+        if a.dataset not in (protocols := config["lookahead"]["protocol"]):
+            raise UserError(f"{a.scale}: {registry.unknown('dataset of lookahead.protocol', a.dataset, protocols)}")
+        try:
+            settings, scale = grid.settings(config, a.dataset, a.recipe), config["scale"]
+        except UserError as error:
+            raise UserError(f"{a.scale}: {error}") from None
         root = root or config["data"]["root"]
     elif wrong := {"average_pool", "statistics", "recipe", "protocol"} ^ set(settings):
         raise UserError(f"--settings: the keys {sorted(wrong)} are missing or unknown")

@@ -11,7 +11,9 @@ from bench.errors import UserError
 
 def collect(settings: dict, out: Path, partial: bool) -> None:
     """Write every table of the look-ahead study; with `partial`, of those records that exist."""
-    from bench import published, tables
+    from bench import published, tables, times
+    from bench.choices import choices
+    from bench.claims import claims
 
     expected = grid.cells(settings["panels"], settings["seeds"])
     paths = {cell: grid.record_path(settings["scale"], "lookahead", cell) for cell in expected}
@@ -31,6 +33,7 @@ def collect(settings: dict, out: Path, partial: bool) -> None:
     metas = [records.read_json(grid.meta_path(path)) for path in found]
     curves = tables.curves(runs)
     panels, deviations = settings["panels"], settings["deviations"]
+    queries, claimed = times.queries(runs, metas), published.read("thesis-claims")
     tests = tables.tests(curves, panels)
     frames = {
         "lookahead-curves": curves,
@@ -39,6 +42,10 @@ def collect(settings: dict, out: Path, partial: bool) -> None:
         "lookahead-tests": tests,
         "lookahead-ranks": tables.ranks(curves, panels),
         "lookahead-costs": tables.costs(runs, metas),
+        "lookahead-times": times.times(queries, claimed),
+        "lookahead-times-per-cycle": times.per_cycle(queries, panels),
+        "lookahead-choices": choices(curves, published.read("thesis-choices")),
+        "lookahead-claims": claims(curves, queries, panels, claimed),
         "thesis-2.1": tables.thesis_2_1(tests, published.read("thesis-2.1")),
     }
     for name, frame in frames.items():

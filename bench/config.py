@@ -167,8 +167,6 @@ def _inconsistencies(config: dict) -> Iterator[tuple[str, str]]:
         where = f"lookahead.panels.{panel}"
         if setting["dataset"] not in datasets:
             yield f"{where}.dataset", registry.unknown("dataset", setting["dataset"], datasets)
-        if setting["recipe"] not in config["recipes"]:
-            yield f"{where}.recipe", registry.unknown("recipe", setting["recipe"], config["recipes"])
         for key, package, specs in (
             ("net", "nets", [setting["net"]]),
             ("strategies", "strategies", setting["strategies"]),
@@ -183,6 +181,46 @@ def _inconsistencies(config: dict) -> Iterator[tuple[str, str]]:
                         yield f"{where}.{key}", f"found {spec!r}; its one spelling is {canonical!r}"
         if setting["dataset"] not in config["lookahead"]["protocol"]:
             yield f"{where}.dataset", f"lookahead.protocol has no entry for {setting['dataset']!r}; add one"
-        protocol = config["lookahead"]["protocol"][setting["dataset"]]
+        try:
+            protocol = settings(config, setting["dataset"], setting["recipe"])["protocol"]
+        except UserError as error:
+            yield f"{where}.recipe", str(error)
         if problem := oversized(protocol, datasets[setting["dataset"]].constants["SIZES"][0]):
             yield f"lookahead.protocol.{setting['dataset']}", problem
+
+
+def settings(config: dict, dataset: str, spec: str) -> dict:
+    """All that decides a record besides the cell itself: equal for every strategy and seed of one setting.
+
+    `spec` names a recipe and what departs from it: `l2+lr=0.3`, `l2-augment+view=augmented`. Keys are those of a
+    recipe, then of a protocol, then `statistics`, in the schema's order; a spec has one spelling.
+    """
+    name, *changes = spec.split("+")
+    if name not in config["recipes"]:
+        raise UserError(registry.unknown("recipe", name, config["recipes"]))
+    found = {
+        "average_pool": config["data"]["average_pool"].get(dataset, 1),
+        "statistics": config["data"]["statistics"],
+        "recipe": dict(config["recipes"][name]),
+        "protocol": dict(config["lookahead"]["protocol"][dataset]),
+    }
+    kinds = schema()["$defs"]
+    parts = ((found["recipe"], kinds["recipe"]), (found["protocol"], kinds["protocol"]))
+    parts += ((found, {"properties": {"statistics": schema()["properties"]["data"]["properties"]["statistics"]}}),)
+    allowed = {key: (part, node) for part, kind in parts for key, node in kind["properties"].items()}
+    departures = {}
+    for change in changes:
+        key, _, text = change.partition("=")
+        if key not in allowed:
+            raise UserError(registry.unknown(f"key after {name!r}", key, allowed))
+        part, node = allowed[key]
+        value = yaml.safe_load(text)
+        if error := next(_Validator(node).iter_errors(value), None):
+            raise UserError(f"{spec}: {key}: {_say(error)}")
+        if value != part[key]:
+            departures[key] = f"{value:g}" if isinstance(value, float) else text
+        part[key] = value
+    one = "+".join([name, *(f"{key}={departures[key]}" for key in allowed if key in departures)])
+    if spec != one:
+        raise UserError(f"found {spec!r}; its one spelling is {one!r}")
+    return found

@@ -7,6 +7,7 @@
 import json
 import re
 from collections.abc import Iterator
+from pathlib import Path
 
 import pandas as pd
 
@@ -53,7 +54,7 @@ def _default(name: str, node: dict, inner: bool) -> str:
     if "default" not in node:
         return "required"
     if name == "panels":
-        return "every panel of the thesis' figures 2.1b, 2.2, 2.3, A.1, A.2b"
+        return "every panel of the thesis' figures of look-ahead active learning"
     if inner and not node["default"]:
         return "" if "properties" in node else "`{}`"
     return f"`{json.dumps(node['default'])}`"
@@ -69,7 +70,11 @@ def filled(text: str) -> str:
 
     def block(match: re.Match) -> str:
         name = match[1]
-        return f"<!-- begin {name} -->\n{BLOCKS[name]()}\n<!-- end {name} -->"
+        try:
+            text = BLOCKS[name]()
+        except FileNotFoundError as error:
+            text = f"(from `{Path(error.filename).relative_to(config.ROOT)}`, which has not been made yet)"
+        return f"<!-- begin {name} -->\n{text}\n<!-- end {name} -->"
 
     return re.sub(r"<!-- begin ([a-z-]+) -->\n.*?<!-- end \1 -->", block, text, flags=re.DOTALL)
 
@@ -103,22 +108,64 @@ def _choices(values: int | tuple) -> str:
 
 
 def cpu_results() -> str:
-    """The areas under the learning curves at scale cpu, from the committed tables."""
-    areas = pd.read_csv(config.ROOT / "results/cpu/tables/lookahead-areas.csv")
-    summary = pd.read_csv(config.ROOT / "results/cpu/tables/lookahead-summary.csv")
-    head = ("panel", "strategy", "accuracy over the curve (%)", "minus random (points)", "final accuracy (%)", "seeds")
-    lines = [f"| {' | '.join(head)} |", "| --- " * len(head) + "|"]
-    for row in areas.itertuples():
-        mine = summary[(summary.panel == row.panel) & (summary.strategy == row.strategy)]
+    """Accuracies at scale cpu, a row per strategy of its main setting, from the committed tables."""
+    areas, summary = _cpu("lookahead-areas"), _cpu("lookahead-summary")
+    keys = ["dataset", "net", "width", "recipe", "strategy"]
+    rows = areas.drop_duplicates(keys).sort_values("area_mean", ascending=False)
+    head = ("net", "width", "recipe", "strategy", "accuracy over the curve (%)", "minus random (points)")
+    lines = _head(*head, "final accuracy (%)", "seeds")
+    for row in rows.itertuples():
+        mine = summary[(summary[keys] == [getattr(row, key) for key in keys]).all(axis=1)]
         last = mine.loc[mine.cycle.idxmax()]
         lines.append(
-            f"| {row.panel} | {row.strategy} | {_interval(row.area_mean, row.area_low, row.area_high)} "
+            f"| {row.net} | {row.width} | {row.recipe} | `{row.strategy}` "
+            f"| {_interval(row.area_mean, row.area_low, row.area_high)} "
             f"| {_interval(row.difference_mean, row.difference_low, row.difference_high)} "
             f"| {_interval(last.accuracy_mean, last.accuracy_low, last.accuracy_high)} | {row.n} |"
         )
-    panels = {row.panel: row for row in summary.itertuples()}.values()
-    notes = [f"- {row.panel}: {row.data}. Departures from the thesis: {row.deviations}." for row in panels]
+    departures: dict[str, list[str]] = {}
+    for panel, group in summary.groupby("panel", sort=False):
+        departures.setdefault(f"{group.data.iloc[0]}. Not the thesis': {group.deviations.iloc[0]}.", []).append(panel)
+    notes = [f"- {', '.join(panels)}: {text}" for text, panels in departures.items()]
     return "\n".join([*lines, "", "Brackets: 95% t-intervals over seeds.", "", *notes])
+
+
+def cpu_claims() -> str:
+    """The thesis' claims that scale cpu puts to the test, and the rest by name."""
+    claims = _cpu("lookahead-claims")
+    lines = _head("figure", "claim of the thesis", "published", "measured", "verdict")
+    for row in claims[claims["n"] > 0].itertuples():
+        value = (row.measured, row.measured_low, row.measured_high)
+        shown = _ratio(*value) if row.quantity == "time" else _interval(*value)
+        unit = {"time": "", "cycle": " %"}.get(row.quantity.partition("-")[0], " points")
+        arms = f"`{row.a}`" + (f" to `{row.b}`" if isinstance(row.b, str) else "")
+        where = f", {row.panel.removeprefix('thesis-')}" if (claims["claim"] == row.claim).sum() > 1 else ""
+        lines.append(
+            f"| {row.figure} | {row.statement} ({arms}{where}) | {row.published} | {shown}{unit} | **{row.verdict}** |"
+        )
+    absent = ", ".join(claims.loc[claims["n"] == 0, "claim"])
+    return "\n".join([*lines, "", f"Not measured at this scale: {absent}."])
+
+
+def cpu_choices() -> str:
+    """What the thesis and its released code do differently, and what it changes at scale cpu."""
+    lines = _head("choice", "thesis", "released code", "code minus thesis, over the curve (points)", "p")
+    for row in _cpu("lookahead-choices").itertuples():
+        shown = _interval(row.area_mean, row.area_low, row.area_high)
+        lines.append(f"| {row.choice} | `{row.thesis}` | `{row.code}` | {shown} | {row.area_p:.2g} |")
+    return "\n".join(lines)
+
+
+def _cpu(table: str) -> pd.DataFrame:
+    return pd.read_csv(config.ROOT / f"results/cpu/tables/{table}.csv")
+
+
+def _head(*names: str) -> list[str]:
+    return [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
+
+
+def _ratio(mean: float, low: float, high: float) -> str:
+    return f"{mean:.3g}" if pd.isna(low) else f"{mean:.3g} [{low:.3g}, {high:.3g}]"
 
 
 def _interval(mean: float, low: float, high: float) -> str:
@@ -149,5 +196,7 @@ BLOCKS = {
     "nets": lambda: component_list("nets", "WIDTH"),
     "datasets": lambda: component_list("datasets"),
     "cpu-results": cpu_results,
+    "cpu-claims": cpu_claims,
+    "cpu-choices": cpu_choices,
     "paper-costs": paper_costs,
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from bench import config as configuration
 from bench.cells import Cell
+from bench.config import settings
 
 STUDIES = ("lookahead",)
 TABLES = (
@@ -15,6 +16,10 @@ TABLES = (
     "lookahead-tests",
     "lookahead-ranks",
     "lookahead-costs",
+    "lookahead-times",
+    "lookahead-times-per-cycle",
+    "lookahead-choices",
+    "lookahead-claims",
     "thesis-2.1",
 )
 
@@ -29,16 +34,6 @@ def cells(panels: dict, seeds: list[int]) -> list[Cell]:
             for seed in seeds
         }
     )
-
-
-def settings(config: dict, dataset: str, recipe: str) -> dict:
-    """All that decides a record besides the cell itself: equal for every strategy and seed of one setting."""
-    return {
-        "average_pool": config["data"]["average_pool"].get(dataset, 1),
-        "statistics": config["data"]["statistics"],
-        "recipe": config["recipes"][recipe],
-        "protocol": config["lookahead"]["protocol"][dataset],
-    }
 
 
 def fingerprint(value: dict) -> str:
@@ -88,10 +83,12 @@ def deviations(config: dict) -> dict[str, str]:
 
 
 def _departures(config: dict, paper: dict, name: str) -> str:
-    original = paper["lookahead"]["panels"].get(name)
+    panels = paper["lookahead"]["panels"]
+    alike = [other for other in panels if other.rpartition("-")[0] == name.rpartition("-")[0] != "thesis"]  # a sweep's
+    original = panels.get(name) or (panels[alike[0]] if alike else None)
     if original is None:
         return "a panel of this suite's own"
-    here, there = (_flat(full, full["lookahead"]["panels"][name]) for full in (config, paper))
+    here, there = _flat(config, config["lookahead"]["panels"][name]), _flat(paper, original)
     return ", ".join(f"{key} {here[key]} (paper {there[key]})" for key in here if here[key] != there[key])
 
 

@@ -3,6 +3,10 @@
 A panel is a panel of a figure of the thesis: {"dataset", "net", "width", "recipe", "strategies"}. Every function takes
 whatever cells are finished; a panel or strategy without one has no rows. Accuracies are fractions, intervals are 95%
 t-intervals of the mean over seeds, differences to random are paired by seed.
+
+Runs of a strategy that only measures time (`naive+timed=sample`) are in no table of accuracies. A run that diverged was
+made again at its recipe's fallback rate; where the rate is what a setting is about (`l2+lr=0.3`), its accuracies do not
+count, elsewhere they do, and `diverged` says how many runs these are.
 """
 
 import sys
@@ -12,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench import stats
+from bench import registry, stats
 from bench.errors import UserError
 from bench.files import replacing
 
@@ -44,7 +48,7 @@ SUMMARY = [
     *("scale", "panel", "dataset", "data", "partial", "average_pool", "net", "width", "recipe", "strategy", "device"),
     *("cycle", "labelled", "n", "accuracy_mean", "accuracy_sd", "accuracy_low", "accuracy_high", "difference_n"),
     *("difference_mean", "difference_sd", "difference_low", "difference_high", "loss_mean", "train_loss_mean"),
-    "deviations",
+    *("diverged", "deviations"),
 ]
 AREAS = [
     *("scale", "panel", "data", *SETTING, "strategy", "n", "area_mean", "area_sd", "area_low", "area_high"),
@@ -72,11 +76,12 @@ def curves(records: Iterable[dict]) -> pd.DataFrame:
     """One row per cell and cycle. Records that do not belong together are refused."""
     records = list(records)
     _refuse_mixed(records)
+    records = [record for record in records if not timing_only(record["cell"]["strategy"])]
     rows = [
         {
             **record["cell"],
             "scale": record["scale"],
-            "data": _phrase(record["data"]),
+            "data": phrase(record["data"]),
             "train_size": record["data"]["train"],
             "test_size": record["data"]["test"],
             "partial": record["data"]["partial"],
@@ -91,6 +96,23 @@ def curves(records: Iterable[dict]) -> pd.DataFrame:
         for cycle in record["cycles"]
     ]
     return pd.DataFrame(rows, columns=CURVES).sort_values([*RUN, "cycle"], ignore_index=True)
+
+
+def timing_only(strategy: str) -> bool:
+    """Whether only the query times of this strategy mean anything, as its module says."""
+    name, *options = strategy.split("+")
+    module = registry.components("strategies").get(name)
+    return module is not None and any(
+        f"{option}={value}" in options for option, value in module.constants.get("TIMING_ONLY", {}).items()
+    )
+
+
+def compared(panels: dict) -> dict:
+    """The panels with those strategies whose accuracies can be compared."""
+    return {
+        name: panel | {"strategies": [each for each in panel["strategies"] if not timing_only(each)]}
+        for name, panel in panels.items()
+    }
 
 
 def _refuse_mixed(records: list[dict]) -> None:
@@ -125,7 +147,9 @@ def _some(names: list[str], most: int = 3) -> str:
 def summary(curves: pd.DataFrame, panels: dict, deviations: Mapping[str, str] | None = None) -> pd.DataFrame:
     """One row per panel, strategy and cycle; `deviations` says per panel how it departs from the thesis."""
     rows = []
-    for panel, shown in _panels(_against_random(curves, "test_accuracy", ["seed", "cycle"]), panels):
+    accuracy = curves["test_accuracy"].mask(_elsewhere(curves))
+    curves = curves.assign(test_accuracy=accuracy)
+    for panel, shown in by_panel(_against_random(curves, "test_accuracy", ["seed", "cycle"]), panels):
         device = "+".join(sorted(shown["device"].unique()))
         if "+" in device:
             print(f"warning: {panel} puts together results of different devices ({device})", file=sys.stderr)
@@ -135,12 +159,13 @@ def summary(curves: pd.DataFrame, panels: dict, deviations: Mapping[str, str] | 
                     **group.iloc[0],
                     "panel": panel,
                     "device": device,
-                    "n": len(group),
+                    "n": group["test_accuracy"].count(),
                     **_prefixed("accuracy", group["test_accuracy"]),
                     "difference_n": group["difference"].count(),
                     **_prefixed("difference", group["difference"]),
                     "loss_mean": group["test_loss"].mean(),
                     "train_loss_mean": group["train_loss"].mean(),
+                    "diverged": group["diverged"].sum(),
                     "deviations": (deviations or {}).get(panel, ""),
                 }
             )
@@ -158,7 +183,7 @@ def areas(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
             "difference_n": group["difference"].count(),
             **_prefixed("difference", group["difference"]),
         }
-        for panel, shown in _panels(_against_random(_runs(curves), "area", ["seed"]), panels)
+        for panel, shown in by_panel(_against_random(runs(curves), "area", ["seed"]), panels)
         for _, group in shown.groupby("strategy")
     ]
     return pd.DataFrame(rows, columns=AREAS)
@@ -172,10 +197,11 @@ def tests(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
     `seeds` (mean over the cycles of a seed) stands beside it because cycles of one run are not independent.
     Only seeds that all the panel's strategies have finished take part. Table 2.1 counts as a panel of its own.
     """
+    panels = compared(panels)
     if TABLE_2_1["panel"] in panels:
         panels = panels | {TABLE_2_1["name"]: panels[TABLE_2_1["panel"]] | {"strategies": TABLE_2_1["strategies"]}}
     parts = []
-    for panel, shown in _panels(_complete(curves), panels):
+    for panel, shown in by_panel(_complete(curves), panels):
         present = [name for name in panels[panel]["strategies"] if name in set(shown["strategy"])]
         absent = [name for name in panels[panel]["strategies"] if name not in present]
         seeds = set.intersection(*(set(group["seed"]) for _, group in shown.groupby("strategy")))
@@ -204,18 +230,19 @@ def tests(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
 def ranks(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
     """Average ranks by area over blocks of (setting, seed), with Friedman's and Nemenyi's p, in one long table.
 
-    Settings count in which the panels compare at least three strategies; the strategies ranked are those that all of
-    these settings share, in blocks where each has finished. Seeds of one setting are not independent of each other,
-    so the tests are surer of themselves than they should be; over few settings there is no other way to have blocks.
+    Settings count in which the panels compare at least three strategies, by a recipe as it is (not `l2+lr=0.3`); the
+    strategies ranked are those that all of these settings share, in blocks where each has finished. Seeds of one
+    setting are not independent of each other, so the tests are surer of themselves than they should be; over few
+    settings there is no other way to have blocks.
     """
-    compared: dict[tuple, set[str]] = {}
-    for panel in panels.values():
-        compared.setdefault(tuple(panel[key] for key in SETTING), set()).update(panel["strategies"])
-    compared = {setting: names for setting, names in compared.items() if len(names) > 2}
-    shared = set.intersection(*compared.values()) if compared else set()
-    runs = _runs(curves)
-    runs = runs[runs["strategy"].isin(shared) & pd.MultiIndex.from_frame(runs[SETTING]).isin(list(compared))]
-    blocks = runs.pivot(index=[*SETTING, "seed"], columns="strategy", values="area").dropna().round(12)
+    shown: dict[tuple, set[str]] = {}
+    for panel in compared(panels).values():
+        shown.setdefault(tuple(panel[key] for key in SETTING), set()).update(panel["strategies"])
+    shown = {setting: names for setting, names in shown.items() if len(names) > 2 and "+" not in setting[-1]}
+    shared = set.intersection(*shown.values()) if shown else set()
+    ranked = runs(curves)
+    ranked = ranked[ranked["strategy"].isin(shared) & pd.MultiIndex.from_frame(ranked[SETTING]).isin(list(shown))]
+    blocks = ranked.pivot(index=[*SETTING, "seed"], columns="strategy", values="area").dropna().round(12)
     if blocks.empty:
         return pd.DataFrame(columns=RANKS)
     whole, nemenyi = stats.friedman(blocks), stats.nemenyi(blocks)
@@ -226,7 +253,7 @@ def ranks(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
             nemenyi.assign(kind="nemenyi", value=nemenyi["p"]),
         ]
     )
-    counted = runs.set_index([*SETTING, "seed"]).loc[blocks.index]
+    counted = ranked.set_index([*SETTING, "seed"]).loc[blocks.index]
     return table.assign(
         scale=counted["scale"].iloc[0],
         blocks_n=len(blocks),
@@ -245,7 +272,7 @@ def costs(records: Iterable[dict], metas: Iterable[dict]) -> pd.DataFrame:
         {
             **record["cell"],
             "scale": record["scale"],
-            "data": _phrase(record["data"]),
+            "data": phrase(record["data"]),
             "device_name": meta["device"]["name"],
             "threads": meta["threads"],
             "peak_memory_mb": meta["peak_memory_mb"],
@@ -293,7 +320,7 @@ def _verdict(row: pd.Series, kind: str) -> str:
     return "agrees" if same_side and row["better"] in ("", leader) else "disagrees"
 
 
-def _panels(frame: pd.DataFrame, panels: dict) -> Iterator[tuple[str, pd.DataFrame]]:
+def by_panel(frame: pd.DataFrame, panels: dict) -> Iterator[tuple[str, pd.DataFrame]]:
     """The rows each panel shows; panels that have none are left out."""
     for name, panel in panels.items():
         here = (frame[SETTING] == [panel[key] for key in SETTING]).all(axis=1)
@@ -310,22 +337,28 @@ def _against_random(frame: pd.DataFrame, value: str, keys: list[str]) -> pd.Data
     return frame.assign(difference=frame[value] - frame["baseline"])
 
 
+def _elsewhere(curves: pd.DataFrame) -> pd.Series:
+    """The rows of runs that ended at another rate than the one their setting is about."""
+    return curves["diverged"].astype(bool) & curves["recipe"].str.contains("+lr=", regex=False)
+
+
 def _complete(curves: pd.DataFrame) -> pd.DataFrame:
-    """The runs that have as many cycles as any of their setting."""
+    """The runs at their setting's rate that have as many cycles as any of their setting."""
+    curves = curves[~_elsewhere(curves)]
     cycles = curves.groupby(RUN)["cycle"].transform("count")
     return curves[cycles == cycles.groupby([curves[key] for key in SETTING]).transform("max")]
 
 
-def _runs(curves: pd.DataFrame) -> pd.DataFrame:
-    """One row per complete run, with its area."""
+def runs(curves: pd.DataFrame) -> pd.DataFrame:
+    """One row per complete run: that of its last cycle, and the area under its curve."""
     rows = [
-        {**run.iloc[0], "area": stats.area(run["labelled"], run["test_accuracy"])}
+        {**run.iloc[-1], "area": stats.area(run["labelled"], run["test_accuracy"])}
         for _, run in _complete(curves).groupby(RUN)
     ]
     return pd.DataFrame(rows, columns=[*CURVES, "area"])
 
 
-def _phrase(data: dict) -> str:
+def phrase(data: dict) -> str:
     """`digits, 1,300 train / 497 test, partial, 2x2 average-pooled`"""
     pool = data["average_pool"]
     marks = (", partial" if data["partial"] else "") + (f", {pool}x{pool} average-pooled" if pool > 1 else "")

@@ -58,7 +58,7 @@ def test_defaults_are_the_papers_values():
 def test_a_partial_recipe_keeps_its_named_defaults():
     config = configuration.check({"scale": "x", "recipes": {"l2-cifar100": {"epochs": 3}, "mine": {}}}, "x")
     assert config["recipes"]["l2-cifar100"] | {"epochs": 200} == configuration.load("paper")["recipes"]["l2-cifar100"]
-    assert config["recipes"]["mine"] == config["recipes"]["l2"]
+    assert config["recipes"]["mine"] == config["recipes"]["l2"] | {"fallback_lr": None}
 
 
 def test_given_panels_replace_the_papers():
@@ -91,6 +91,15 @@ P = ("lookahead", "panels", "thesis-2.2a")
         (broken(*P, "strategies", value=["marign"]), ["strategies", "did you mean 'margin'?"]),
         (broken(*P, "strategies", value=["entropy+map=minmax"]), ["its one spelling is 'entropy'"]),
         (broken(*P, "recipe", value="l1"), ["thesis-2.2a.recipe", "did you mean 'l2'?"]),
+        (broken(*P, "recipe", value="l2+rl=0.3"), ["thesis-2.2a.recipe", "'rl'", "did you mean 'lr'?"]),
+        (broken(*P, "recipe", value="l2+lr=fast"), ["thesis-2.2a.recipe", "lr", "found 'fast'", "a number"]),
+        (broken(*P, "recipe", value="l2+lr=-1"), ["thesis-2.2a.recipe", "lr", "found -1", "> 0"]),
+        (broken(*P, "recipe", value="l2+lr"), ["thesis-2.2a.recipe", "lr", "found None"]),
+        (broken(*P, "recipe", value="l2+lr=0.30"), ["its one spelling is 'l2+lr=0.3'"]),
+        (broken(*P, "recipe", value="l2+lr=0.5"), ["its one spelling is 'l2'"]),
+        (broken(*P, "recipe", value="l2+subset=9+lr=0.3"), ["its one spelling is 'l2+lr=0.3+subset=9'"]),
+        (broken(*P, "recipe", value="l2+subset=3"), ["protocol.digits", "larger than subset (3)"]),
+        (broken(*P, "recipe", value="l2+view=dark"), ["view", "unknown value 'dark'", "augmented"]),
         (broken("recipes", "l2", "loss", value="mae"), ["recipes.l2.loss", "'mae'", "mse"]),
         (broken("recipes", "l2", "lr", value=0), ["recipes.l2.lr", "> 0"]),
         (broken("recipes", "l2", "epoch", value=3), ["recipes.l2", "did you mean 'epochs'?"]),
@@ -166,6 +175,22 @@ def test_deviations_name_what_differs_and_only_that(tiny):
     assert "dataset digits (paper svhn)" in text
     assert "seeds 2 (paper 6)" in text
     assert "momentum" not in text
+
+
+def test_a_recipe_may_be_named_with_what_departs_from_it(tiny):
+    plain = grid.settings(tiny, "digits", "l2")
+    changed = grid.settings(tiny, "digits", "l2+lr=0.3+subset=9+view=augmented+statistics=released")
+    assert changed["recipe"] == plain["recipe"] | {"lr": 0.3}
+    assert changed["protocol"] == plain["protocol"] | {"subset": 9, "view": "augmented"}
+    assert changed["statistics"] == "released"
+    assert grid.settings(tiny, "digits", "l2") == plain  # what is given out is nobody else's
+
+
+def test_panels_of_a_sweep_that_the_papers_do_not_have_are_compared_with_one_they_have(tiny):
+    panels = {"thesis-2.3-width-8": PANEL, "thesis-9": PANEL}
+    texts = grid.deviations(tiny | {"lookahead": tiny["lookahead"] | {"panels": panels}})
+    assert "subset 40 (paper 4000)" in texts["thesis-2.3-width-8"]
+    assert texts["thesis-9"] == "a panel of this suite's own"
 
 
 def test_cells_shared_by_panels_run_once(tiny):

@@ -11,12 +11,13 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from bench import figures, registry, tables
+from bench import figures, published, registry, tables, times
 from bench.errors import UserError
 from bench.figures import _style
 
 ROOT = Path(__file__).parent.parent
 SIX = ["random", "entropy", "margin", "badge", "ll4al", "ntk"]
+NTKS = ["naive+timed=sample", "ntk", "ntk+solve=resolve", "ntk+query=sequential", "ntk+kernel=full", "one-step", "gp"]
 LONG = ["random", "ntk", "ntk+kernel=first-logit", "ntk+kernel=full+mode=sequential", "least-confidence", "mystery"]
 SETTINGS = {
     "thesis-2.2a": ("svhn", "wrn", 640),
@@ -27,24 +28,49 @@ SETTINGS = {
     "thesis-A.1c": ("svhn", "resnet18", 4),
     "thesis-A.1d": ("cifar10", "resnet18", 4),
 }
+VARIANTS = {
+    "thesis-2.1a": ("mnist", "wrn", 640),
+    "thesis-2.1b": ("mnist", "wrn", 640),
+    "thesis-2.3-left": ("mnist", "wrn", 640),
+    **{f"thesis-2.3-width-{width}": ("mnist", "wrn", width) for width in (40, 80, 160, 320, 640)},
+    "thesis-2.3-right": ("mnist", "wrn", 640),
+    "thesis-3.15": ("mnist", "wrn", 640),
+    "thesis-A.2a-random": ("cifar100", "resnet18", 4),
+    **{f"thesis-A.2a-lr-{lr}": ("cifar100", "resnet18", 4, f"l2+lr={lr}") for lr in (0.3, 0.1, 0.03, 0.01, 0.003)},
+    "thesis-A.2b-l2": ("mnist", "wrn", 640),
+    "thesis-A.2b-ce": ("mnist", "wrn", 640, "cross-entropy"),
+    **{f"thesis-A.3{x}-lr-{lr}": ("svhn", "wrn", 640, f"ll4al+lr={lr}") for x in "abcd" for lr in (0.1, 0.5, 1)},
+}
 
 
-def made(settings: dict, strategies: list[str], seeds: int, cycles: int, **data) -> dict[str, pd.DataFrame]:
-    """The tables of random curves, as they come back from disk (empty text as NaN)."""
+def of(panel: str, strategies: list[str]) -> list[str]:
+    """The strategies of a panel; those of learning rates and losses have few."""
+    few = {"thesis-A.2a": ("ll4al", "random"), "thesis-A.2b": ("ntk", "random"), "thesis-A.3": ("ll4al", "random")}
+    allowed = next((names for start, names in few.items() if panel.startswith(start)), strategies)
+    return [strategy for strategy in strategies if strategy in allowed]
+
+
+def made(
+    settings: dict, strategies: list[str], seeds: int, cycles: int, diverged: tuple[str, ...] = (), **data
+) -> dict[str, pd.DataFrame]:
+    """The tables of random curves, as they come back from disk (empty text as NaN); `diverged` names recipes."""
+    settings = {name: (*setting, "l2")[:4] for name, setting in settings.items()}
     panels = {
-        name: {"dataset": dataset, "net": net, "width": width, "recipe": "l2", "strategies": strategies}
-        for name, (dataset, net, width) in settings.items()
+        name: dict(zip(("dataset", "net", "width", "recipe"), setting, strict=True))
+        | {"strategies": of(name, strategies)}
+        for name, setting in settings.items()
     }
     rng = np.random.default_rng(0)
     facts = {"train": 50_000, "test": 10_000, "partial": False, "checksum": "c", "average_pool": 1} | data
     records = [
         {
-            **{"scale": "quick", "settings_hash": "h", "device": "cpu", "learning_rate": 1.0, "diverged": None},
+            **{"scale": "quick", "settings_hash": "h", "device": "cpu", "learning_rate": 1.0},
+            "diverged": {"cycle": 0} if recipe in diverged and strategy == "ll4al" else None,
             "cell": {
                 "dataset": dataset,
                 "net": net,
                 "width": width,
-                "recipe": "l2",
+                "recipe": recipe,
                 "strategy": strategy,
                 "seed": seed,
             },
@@ -52,18 +78,26 @@ def made(settings: dict, strategies: list[str], seeds: int, cycles: int, **data)
             "cycles": [
                 {"cycle": c, "labelled": 1000 * (c + 1), "test_accuracy": 0.9 - 0.4 / (c + 1) + 0.01 * rng.normal()}
                 | {"test_loss": 0.1, "train_loss": 0.1, "train_accuracy": 1.0, "queried": []}
+                | {"notes": {"scored": 8, "candidates": 4000} if strategy.startswith("naive") else {}}
                 for c in range(cycles)
             ],
         }
-        for dataset, net, width in sorted(set(settings.values()))
+        for dataset, net, width, recipe in sorted(set(settings.values()))
         for strategy in strategies
         for seed in range(seeds)
     ]
     curves = tables.curves(records)
-    deviations = {name: f"seeds {seeds} (paper 6), width {width} (paper 640)" for name, (*_, width) in settings.items()}
+    deviations = {
+        name: f"seeds {seeds} (paper 6), width {width} (paper 640)" for name, (_, _, width, _) in settings.items()
+    }
+    spent = {"query": [1 + rng.random() for _ in range(cycles - 1)]}
+    meta = {"device": {"name": "AMD EPYC"}, "threads": 1, "seconds_per_cycle": spent}
+    queries = times.queries(records, [meta] * len(records))
     frames = {
         "lookahead-summary": tables.summary(curves, panels, deviations),
         "lookahead-ranks": tables.ranks(curves, panels),
+        "lookahead-times-per-cycle": times.per_cycle(queries, panels),
+        "lookahead-times": times.times(queries, published.read("thesis-claims")),
     }
     return {name: frame.replace("", np.nan) for name, frame in frames.items()}
 
@@ -74,6 +108,7 @@ def digits(*panels: str) -> dict:
 
 CASES = {
     "paper": (SETTINGS, SIX, 6, 10),
+    "variants": (VARIANTS, [*NTKS, "ll4al", "random"], 2, 4, ("ll4al+lr=1", "l2+lr=0.3")),
     "two cycles, long names": ({name: SETTINGS[name] for name in ("thesis-2.2a", "thesis-A.1b")}, LONG, 2, 2),
     "one seed, one panel each": (digits("thesis-2.2b", "thesis-A.1d"), SIX[:3], 1, 6),
     "one cycle": (digits("thesis-2.2a", "thesis-A.1a"), SIX[:2], 2, 1),
@@ -101,18 +136,25 @@ def test_figures_can_be_read(name, case):
     assert set(needed) <= set(case), "make this table above, so that the figure is tested"
     figure = figures.draw(name, case)
     page = figure.bbox.padded(1)
-    for text in texts(figure):
+    shown = texts(figure)
+    axis = [axis for axes in figure.axes for axis in (axes.xaxis, axes.yaxis)]
+    ticks = {
+        label for each in axis for tick in (*each.majorTicks, *each.minorTicks) for label in (tick.label1, tick.label2)
+    }
+    for text in shown:
         assert text.get_fontsize() >= 6
         box = text.get_window_extent()
-        # ticks beyond the limits of their axes have a text but are not drawn
-        drawn = text.axes is None or text not in [*text.axes.get_xticklabels(), *text.axes.get_yticklabels()]
+        drawn = text not in ticks  # those beyond the limits of their axes have a text but are not drawn
         assert not drawn or (page.contains(box.x0, box.y0) and page.contains(box.x1, box.y1)), text
     titles = [axes.title.get_window_extent() for axes in figure.axes if axes.get_title()]
     assert not any(a.overlaps(b) for place, a in enumerate(titles) for b in titles[:place])
     for legend in figure.legends:
         names = [text.get_text() for text in legend.get_texts()]
         assert len(names) == len(set(names))
-        assert set(names) == set(case["lookahead-summary"]["strategy"])
+        lines = {line.get_label() for axes in figure.axes for line in axes.lines if line.get_label()[0] != "_"}
+        assert set(names) >= lines
+        shown = {name.partition(",")[0] for name in names} - {"naive"}
+        assert shown <= set(case["lookahead-summary"]["strategy"])
         assert not any(legend.get_window_extent().overlaps(title) for title in titles)
 
 
@@ -149,6 +191,59 @@ def test_panels_of_one_setting_are_drawn_once():
     (axes,) = figure.axes
     assert axes.get_title().replace("\n", " ") == "2.2a = A.1a = A.1d: digits, 1-layer WRN, width 16, partial data"
     assert len(axes.lines) == len(SIX)
+
+
+def bars(figure) -> dict[tuple, list[float]]:
+    """Heights of the bars by colour and hatch."""
+    return {
+        (group.patches[0].get_edgecolor()[:3], group.patches[0].get_hatch()): [bar.get_height() for bar in group]
+        for group in figure.axes[1].containers
+    }
+
+
+def test_times_are_bars_and_extrapolated_ones_are_hatched_without_a_line():
+    drawn = made(VARIANTS, [*NTKS[:3]], 2, 4)
+    figure = figures.draw("thesis-2.1a", drawn)
+    upper, lower = figure.axes
+    assert {line.get_label() for line in upper.lines} == {"ntk", "ntk+solve=resolve"}
+    assert lower.get_yscale() == "log"
+    per_cycle = drawn["lookahead-times-per-cycle"]
+    shown = per_cycle[(per_cycle["panel"] == "thesis-2.1a") & (per_cycle["strategy"] == NTKS[0])]
+    (hatched,) = [heights for (_, hatch), heights in bars(figure).items() if hatch]
+    assert hatched == pytest.approx(shown["seconds_mean"].tolist())
+    assert min(hatched) > 500  # 4,000 / 8 times a second or two
+    (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
+    assert "Hatched: naive, extrapolated from a sample of the candidates" in note
+
+
+def test_rates_leave_out_what_diverged_and_say_so():
+    figure = figures.draw("thesis-A.3", made(VARIANTS, ["ll4al", "random"], 2, 3, ("ll4al+lr=1",)))
+    for axes in figure.axes:
+        assert {line.get_label() for line in axes.lines} == {
+            *("ll4al, rate 0.1", "ll4al, rate 0.5", "random, rate 0.1", "random, rate 0.5", "random, rate 1")
+        }
+    (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
+    assert "Runs that diverged: 2 of ll4al in A.3a-lr-1, " in note
+
+
+def test_widths_show_the_gain_over_random():
+    drawn = made(VARIANTS, ["ntk", "random"], 2, 3)
+    middle = figures.draw("thesis-2.3", drawn).axes[1]
+    summary = drawn["lookahead-summary"]
+    rows = summary[(summary["panel"] == "thesis-2.3-width-80") & (summary["strategy"] == "ntk")]
+    line = next(line for line in middle.lines if line.get_label() == "ntk, width 80")
+    assert line.get_ydata() == pytest.approx(100 * rows["difference_mean"].to_numpy())
+
+
+def test_one_bad_strategy_does_not_squeeze_the_others():
+    drawn = made({"thesis-2.2b": ("cifar10", "wrn", 640)}, SIX, 6, 3)
+    summary = drawn["lookahead-summary"]
+    bad = summary["strategy"] == "ll4al"
+    for column in ("difference_mean", "difference_low", "difference_high"):
+        summary.loc[bad, column] = -0.5
+    low, high = figures.draw("thesis-2.2", drawn).axes[0].get_ylim()
+    assert low > -45
+    assert high > 100 * summary.loc[~bad, "difference_mean"].max()
 
 
 def test_an_empty_figure_says_so():
@@ -194,7 +289,7 @@ assert "torch" not in sys.modules
 
 
 def test_same_tables_same_bytes_in_another_process_without_torch(tmp_path):
-    for name, frame in made(digits("thesis-2.2b", "thesis-A.1d"), LONG, 3, 3).items():
+    for name, frame in made(digits("thesis-2.2b", "thesis-A.1d", *VARIANTS), LONG, 3, 3).items():
         tables.write(frame, tmp_path / f"{name}.csv")
     command = [sys.executable, "-W", "error::UserWarning", "-c", ELSEWHERE, str(tmp_path)]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"})

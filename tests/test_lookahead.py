@@ -118,7 +118,7 @@ def test_a_diverged_run_starts_again_at_the_fallback_rate_and_says_so(cell, sett
 
 
 def test_divergence_without_a_fallback_fails_and_says_what_to_do(cell, settings, root, tmp_path):
-    wild = settings | {"recipe": settings["recipe"] | {"lr": 1e30}}
+    wild = settings | {"recipe": settings["recipe"] | {"lr": 1e30, "fallback_lr": None}}
     with pytest.raises(UserError, match=r"recipes\.l2\.fallback_lr"):
         run(cell, wild, root, tmp_path)
     worse = settings | {"recipe": settings["recipe"] | {"lr": 1e31, "fallback_lr": 1e30}}

@@ -104,8 +104,18 @@ def test_paper_scale_lists_the_full_grid_without_data(bare):
     paper = configuration.load("paper")
     cells = grid.cells(paper["lookahead"]["panels"], paper["seeds"])
     assert counts == FIGURES | {"data": 4, "lookahead_run": len(cells), "lookahead_tables": 1}
-    # seven settings with three strategies, four further widths and one further loss with random only, six seeds
-    assert len(cells) == (7 * 3 + 4 + 1) * 6
+    settings = {(cell.dataset, cell.net, cell.width, cell.recipe) for cell in cells}
+    # the seven settings of figs 2.2 and A.1, four further widths, cross-entropy, six rates of A.2a, ten of A.3, and
+    # three in which the released code differs
+    assert len(settings) == 7 + 4 + 1 + 6 + 10 + 3
+    assert len(cells) == 6 * len({(*setting, strategy) for setting in settings for strategy in shown(paper, setting)})
+
+
+def shown(config: dict, setting: tuple) -> set[str]:
+    """The strategies that any panel shows in a setting."""
+    panels = config["lookahead"]["panels"].values()
+    same = [p for p in panels if (p["dataset"], p["net"], p["width"], p["recipe"]) == setting]
+    return {strategy for panel in same for strategy in panel["strategies"]}
 
 
 @pytest.mark.parametrize("scale", sorted(path.stem for path in (REPO / "config").glob("*.yaml")))

@@ -30,6 +30,8 @@ def draw(name: str, tables: dict[str, pd.DataFrame]) -> Figure:
         figure = module.draw(tables)
         figure.draw_without_rendering()
         figure.set_layout_engine("none")  # laid out once, so that every format has the same places
+        for axes in figure.axes:  # the layout's solver adds up in an order that changes from run to run
+            axes.set_position([round(value, 6) for value in axes.get_position().bounds])
     return figure
 
 

@@ -80,6 +80,17 @@ def styles(strategies: Iterable[str]) -> dict[str, dict]:
     return dict(sorted(chosen.items(), key=lambda item: (order.get(item[0].partition("+")[0], len(order)), item[0])))
 
 
+def ladder(names: Iterable[str]) -> dict[str, dict]:
+    """A style each for names that stand for rising numbers: from light to dark."""
+    names = list(names)
+    shades = mpl.colormaps["viridis_r"](np.linspace(0.1, 1, len(names)))
+    markers = "osD^v<>ph"
+    return {
+        name: {"color": mpl.colors.to_hex(shade), "marker": markers[place % len(markers)], "linestyle": "-"}
+        for place, (name, shade) in enumerate(zip(names, shades, strict=True))
+    }
+
+
 def legend(figure: Figure, chosen: dict[str, dict]) -> None:
     """One legend above all panels, in as many columns as fit; the figure grows by its height."""
     handles = [Line2D([], [], label=name, **style) for name, style in chosen.items()]

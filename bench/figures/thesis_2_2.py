@@ -9,7 +9,8 @@ NAME = "thesis-2.2"
 TABLES = ("lookahead-summary",)
 TITLE = "Active learning strategies, as difference to random acquisition"
 PANELS = ("thesis-2.2a", "thesis-2.2b", "thesis-2.2c")
+NOTE = "The thesis leaves LL4AL out of (b) and (c)."
 
 
 def draw(tables: dict[str, pd.DataFrame]) -> Figure:
-    return _curves.draw(tables["lookahead-summary"], PANELS, difference=True)
+    return _curves.draw(tables["lookahead-summary"], PANELS, difference=True, note=NOTE)

@@ -1,6 +1,7 @@
 # Configuration, the grid and code digests, asked of bench; no science, no torch here.
 import json
 import sys
+from fnmatch import fnmatch
 
 sys.path.insert(0, workflow.basedir)
 
@@ -46,4 +47,4 @@ def figure_files(figures):
 def shown_panels(figure):
     """The panels of this scale that a figure shows, for its caption; all, where the figure names none."""
     shown = figure.constants.get("PANELS", config["lookahead"]["panels"])
-    return [panel for panel in config["lookahead"]["panels"] if panel in shown]
+    return [panel for panel in config["lookahead"]["panels"] if any(fnmatch(panel, name) for name in shown)]

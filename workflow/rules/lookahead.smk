@@ -17,7 +17,7 @@ rule lookahead_run:
         "../../environment.yml"
     threads: 1
     resources:
-        mem_mb=4000,
+        mem_mb=lambda wildcards, attempt: 4000 * 4 ** (attempt - 1),  # kernels of the papers' sizes need more
         runtime=720,
     params:
         settings=cell_settings,

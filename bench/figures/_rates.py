@@ -1,0 +1,23 @@
+"""Runs at several learning rates: one colour per rate, random dashed (thesis figs A.2a and A.3)."""
+
+import pandas as pd
+
+from bench.figures import _curves, _style
+
+
+def series(summary: pd.DataFrame, pattern: str) -> dict[str, pd.DataFrame]:
+    """`ll4al, rate 0.3` -> rows, of the panels `...-lr-<rate>`, largest rate first."""
+    shown = _curves.of_panels(summary, (pattern,))
+    rate = shown["panel"].str.split("-lr-").str[-1]
+    found = {(float(key), name): rows for (key, name), rows in shown.groupby([rate, "strategy"])}
+    return {
+        f"{name}, rate {key:g}": found[key, name] for key, name in sorted(found, key=lambda pair: (-pair[0], pair[1]))
+    }
+
+
+def looks(names) -> dict[str, dict]:
+    """A style per name of `series`."""
+    rates = sorted({name.rpartition(" ")[2] for name in names}, key=float)
+    colours = _style.ladder(rates)
+    broken = {"linestyle": "--", "markerfacecolor": "white"}
+    return {name: colours[name.rpartition(" ")[2]] | (broken if name.startswith("random") else {}) for name in names}
