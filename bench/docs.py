@@ -12,9 +12,11 @@ from pathlib import Path
 import pandas as pd
 
 from bench import config, grid, registry
+from bench.perf.quiet import FOREIGN
 
 MANUAL = config.ROOT / "config/README.md"
 README = config.ROOT / "README.md"
+KERNELS = {"full": "eNTK", "pseudo": "pNTK"}
 
 
 def write() -> None:
@@ -173,6 +175,53 @@ def _interval(mean: float, low: float, high: float) -> str:
     return f"{mean:.1f}" if pd.isna(low) or low == high else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
 
 
+def kernel_speed() -> str:
+    """The bars of the kernel engine, what it reached, and where its time goes, from results/perf/."""
+    bars, rows = (pd.read_csv(config.ROOT / f"results/perf/{name}.csv") for name in ("kernels-bars", "kernels"))
+    lines = _head("net", "kernel", "N", "against", "wanted", "had", "had, if all ran at GEMM speed", "memory", "met")
+    for row in bars.itertuples():
+        limit = row.against == "GEMM limit"
+        memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f}x" if pd.notna(row.memory) else ""
+        cells = (f"{row.wanted:g}x", f"{'> ' * (row.bound is True)}{row.had:.2f}x", f"{row.at_gemm_speed:.1f}x", memory)
+        cells = cells if row.met != "not measured" else (cells[0], "", "", "")
+        kernel = KERNELS[row.output]
+        lines.append(f"| {row.net} | {kernel} | {row.points} | {row.against} | {' | '.join(cells)} | {row.met} |")
+    ours = rows[(rows.contender == "ours") & (rows.group == "peers")]
+    parts = ["convolutions", "batched_products", "products", "rest"]
+    lines += [
+        "",
+        *_head("net", "kernel", "N", "seconds", "GiB", "of the GEMM limit", *(p.replace("_", " ") for p in parts)),
+    ]
+    for row in ours.itertuples():
+        shares = " | ".join(f"{getattr(row, part):.0%}" if pd.notna(getattr(row, part)) else "" for part in parts)
+        start = (
+            f"| {row.net} {row.width} | {KERNELS[row.output]} | {row.points} | {row.seconds:.3g} | {row.peak_gib:.1f} "
+        )
+        lines.append(f"{start}| {row.gemm_fraction:.0%} | {shares} |")
+    rates = ours.gemm_gflops
+    disturbed = rows[rows.foreign > FOREIGN]
+    speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
+    marked = f"{len(disturbed)} of {rows.seconds.notna().sum()} measurements had others on the machine"
+    return "\n".join([*lines, "", f"On {rows.processor[0]}; {speed}; {marked}."])
+
+
+def lookahead_speed() -> str:
+    """Scoring all candidates: the posterior form beside its alternatives, from results/perf/."""
+    rows = pd.read_csv(config.ROOT / "results/perf/lookahead.csv")
+    rows = rows[rows.group == "contenders"]
+    base = rows.iloc[0]
+    lines = _head(f"L = {base.labelled}, U = {base.candidates}, O = {base.outputs}, float64", "seconds", "how")
+    for row in rows.itertuples():
+        how = "all candidates" if row.sample == row.candidates else f"extrapolated from {row.sample:.0f} candidates"
+        memory = f", {row.matrices:.1f} U x U matrices" if pd.notna(row.matrices) else ""
+        lines.append(f"| {row.contender} | {row.seconds:.3g} | {how}{memory} |")
+    lines += ["", *_head("what", "against", "quantity", "wanted", "had", "met")]
+    for row in pd.read_csv(config.ROOT / "results/perf/lookahead-bars.csv").fillna("").itertuples():
+        wanted, had = (f"{value:.3g}" if value != "" else "" for value in (row.wanted, row.had))
+        lines.append(f"| {row.what} | {row.against} | {row.quantity} | {wanted} | {had} | {row.met} |")
+    return "\n".join(lines)
+
+
 def paper_costs() -> str:
     """What scale paper would cost on the machine that wrote results/perf/plan-paper.csv."""
     table = pd.read_csv(config.ROOT / "results/perf/plan-paper.csv")
@@ -199,4 +248,6 @@ BLOCKS = {
     "cpu-claims": cpu_claims,
     "cpu-choices": cpu_choices,
     "paper-costs": paper_costs,
+    "kernel-speed": kernel_speed,
+    "lookahead-speed": lookahead_speed,
 }

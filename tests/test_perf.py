@@ -116,7 +116,14 @@ def table():
     """Measurements in which ours takes 1 s and peers 3 s, but for one case."""
     rows = []
     for case in kernels.PEERS + kernels.GROWTH + kernels.THESIS:
-        row = {**vars(case), "seconds": 1.0, "peak_gib": 1.0, "gemm_fraction": 0.85, "contender": "ours"}
+        row = {
+            **vars(case),
+            "seconds": 1.0,
+            "peak_gib": 1.0,
+            "gemm_fraction": 0.85,
+            "contender": "ours",
+            "at_least": None,
+        }
         rows.append(row)
         if case.group == "peers":
             rows += [
@@ -223,3 +230,20 @@ def test_look_ahead_figure_marks_what_is_extrapolated(kept):
         drawn.draw_without_rendering()
     texts = [text.get_text() for text in drawn.axes[0].texts]
     assert sum("extrapolated from" in text for text in texts) == (len(lookahead.SAMPLE) if kept == 99 else 0)
+
+
+def test_a_peer_that_was_stopped_gives_a_bound():
+    measured = table()
+    peers = (measured.net == "resnet18") & (measured.points == 256) & measured.contender.str.startswith("neural")
+    stopped = measured.assign(at_least=float("nan"))
+    stopped.loc[peers, ["seconds", "peak_gib", "at_least"]] = [float("nan"), float("nan"), 240.0]
+    row = bars.bars(stopped).query("net == 'resnet18' and points == 256 and output == 'full'").iloc[0]
+    assert (row.had, row.bound, row.met) == (240.0, True, "yes")
+    stopped.loc[peers, "at_least"] = 2.0
+    row = bars.bars(stopped).query("net == 'resnet18' and points == 256 and output == 'full'").iloc[0]
+    assert row.met == "not measured"
+
+
+def test_a_program_that_takes_too_long_is_stopped():
+    found = kernels.answer([sys.executable, "-c", "import time; time.sleep(60)"], limit=0.2)
+    assert found == {"note": "stopped after 0.2 s", "at_least": 0.2}
