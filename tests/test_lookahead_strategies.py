@@ -235,7 +235,7 @@ def test_naive_timed_on_a_sample_buys_at_random_and_says_so(query):
     asked = replace(query, candidates=candidates, notes={})
     chosen = {tuple(select("naive+epochs=1+timed=sample", asked, 3, stream(seed))) for seed in range(6)}
     assert len(chosen) == 6
-    assert asked.notes == {"scored": 8, "candidates": 20, "seconds extrapolate": True}
+    assert asked.notes == {"scored": naive.SAMPLE, "candidates": 20, "seconds extrapolate": True}
     few = replace(query, candidates=candidates[:5], notes={})
     select("naive+epochs=1+timed=sample", few, 3, stream(0))
     assert few.notes["scored"] == 5
