@@ -12,7 +12,17 @@ VERSION = 1
 
 _CYCLE = {
     "type": "object",
-    "required": ["cycle", "labelled", "test_accuracy", "test_loss", "train_accuracy", "train_loss", "queried", "notes"],
+    "required": [
+        "cycle",
+        "labelled",
+        "test_accuracy",
+        "test_loss",
+        "train_accuracy",
+        "train_loss",
+        "candidates",
+        "queried",
+        "notes",
+    ],
 }
 SCHEMA = {
     "type": "object",

@@ -235,7 +235,7 @@ def test_naive_timed_on_a_sample_buys_at_random_and_says_so(query):
     asked = replace(query, candidates=candidates, notes={})
     chosen = {tuple(select("naive+epochs=1+timed=sample", asked, 3, stream(seed))) for seed in range(6)}
     assert len(chosen) == 6
-    assert asked.notes == {"scored": naive.SAMPLE, "candidates": 20, "seconds extrapolate": True}
+    assert asked.notes == {"scored": naive.SAMPLE, "candidates": 20}
     few = replace(query, candidates=candidates[:5], notes={})
     select("naive+epochs=1+timed=sample", few, 3, stream(0))
     assert few.notes["scored"] == 5
@@ -281,6 +281,29 @@ def test_a_run_stopped_while_querying_and_continued_records_the_same(strategy, s
         run(strategy, settings, root, tmp_path / "b.pt")
     again = run(strategy, settings, root, tmp_path / "b.pt")
     assert len(calls) == 3  # the first cycle was not queried again
+    assert json.dumps(again) == json.dumps(unbroken)
+
+
+def test_a_query_of_hours_continues_where_it_was_killed(settings, root, tmp_path, monkeypatch):
+    """Neither the training before it nor the candidates scored so far are done again."""
+    settings = short(settings)
+    strategy = "naive+epochs=1"
+    unbroken = run(strategy, settings, root, tmp_path / "a.pt")
+    monkeypatch.setattr(naive, "SAVE_EVERY", 4)
+    retrain, trainings = naive.train.fit, []
+
+    def killed(*words, **more):
+        trainings.append(words)
+        if len(trainings) == 11:  # scored 10 of the first query's candidates, saved 8 of them
+            raise KeyboardInterrupt
+        return retrain(*words, **more)
+
+    monkeypatch.setattr(naive.train, "fit", killed)
+    with pytest.raises(KeyboardInterrupt):
+        run(strategy, settings, root, tmp_path / "b.pt")
+    again = run(strategy, settings, root, tmp_path / "b.pt")
+    candidates = settings["protocol"]["subset"]
+    assert len(trainings) == 11 + (candidates - 8) + candidates
     assert json.dumps(again) == json.dumps(unbroken)
 
 

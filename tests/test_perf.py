@@ -167,7 +167,7 @@ def test_the_figure_shows_every_peer():
 TINY = lookahead.Case(labelled=6, candidates=12, outputs=3)
 
 
-@pytest.mark.parametrize("contender", lookahead.CONTENDERS)
+@pytest.mark.parametrize("contender", [*lookahead.CONTENDERS, *lookahead.BADGE])
 def test_every_look_ahead_contender_runs(contender, monkeypatch):
     monkeypatch.setitem(lookahead.SAMPLE, "block formula", 4)
     monkeypatch.setattr(lookahead, "RETRAINING", replace(lookahead.RETRAINING, epochs=1))
@@ -175,6 +175,10 @@ def test_every_look_ahead_contender_runs(contender, monkeypatch):
     assert found["seconds"] > 0
     assert found["sample"] == {"block formula": 4, "retraining": 3}.get(contender, 12)
     assert ("matrices" in found) == (contender in lookahead.READINGS)
+
+
+def test_badge_chooses_the_same_either_way():
+    assert lookahead.badge(TINY, True).tolist() == lookahead.badge(TINY, False).tolist()
 
 
 def test_look_ahead_contenders_score_the_same():

@@ -271,7 +271,9 @@ def _factor(k_ll: Tensor, k_uu: Tensor) -> tuple[Tensor, float, bool]:
     rule = JITTER["relative"]
     jitter = least = rule(k_ll) or rule(k_uu) or 1.0  # a kernel that is 0 on the labelled points, or everywhere
     while True:
-        factor, failed = torch.linalg.cholesky_ex(k_ll + jitter * torch.eye(len(k_ll)).to(k_ll))
+        firm = k_ll.clone()
+        firm.diagonal().add_(jitter)
+        factor, failed = torch.linalg.cholesky_ex(firm)
         if not failed:
             return factor, jitter, jitter > least
         jitter *= 10

@@ -11,6 +11,11 @@ Contenders, all in float64 on all cores, each in a process of its own with the s
     kernel blocks           the pNTK of that network on the L + U images: what the forms above take as given
     add, score again        a step of sequential querying
 
+and, apart from look-ahead, as many candidates as there are labels chosen by k-means++ among their gradient embeddings:
+
+    BADGE, factored         the embeddings stay outer products of O and d numbers
+    BADGE, materialised     the embeddings as U x (d O) numbers, then the same k-means++
+
 The candidate-by-candidate ones are timed on a sample of candidates; their times for all are extrapolated, and marked.
 """
 
@@ -23,6 +28,7 @@ from functools import partial
 from pathlib import Path
 
 import matplotlib as mpl
+import numpy as np
 import pandas as pd
 import torch
 from matplotlib.axes import Axes
@@ -37,7 +43,8 @@ from bench.kernels.lookahead import add, block, distance, mlmoc, one_by_one, pos
 from bench.perf import quiet
 from bench.perf.kernels import answer
 from bench.progress import say
-from bench.seeds import torch_stream
+from bench.seeds import stream, torch_stream
+from bench.strategies.badge import kmeans_plus_plus
 from bench.train import Recipe, fit, predict
 
 NET, WIDTH, SHAPE = "wrn", 64, (1, 14, 14)  # of scale cpu on MNIST
@@ -61,6 +68,8 @@ COLUMNS = [
     *("matrices", "note"),
 ]
 CONTENDERS = (*READINGS, *SAMPLE, "kernel blocks", "add, score again")
+BADGE = ("BADGE, factored", "BADGE, materialised")
+FEATURES = 512  # d of BADGE's: the penultimate features of a ResNet18
 GROWTH = {"labelled": "L", "candidates": "U", "outputs": "O"}
 FACTORS = (0.25, 0.5, 2)  # of the size of the contenders
 
@@ -69,6 +78,7 @@ BARS = [
     *((reading, "re-solve", 30.0) for reading in READINGS),
     *((reading, "block formula", 8.0) for reading in READINGS),
     ("kernel blocks and posterior", "retraining", None),
+    (*BADGE, None),
 ]
 MATRICES = 2.0  # most memory, in units of U x U numbers, K_UU and S included
 
@@ -77,7 +87,7 @@ def run(out: Path, base: Case = BASE, only: str | None = None) -> pd.DataFrame:
     """Measure every contender at the size `base` and how the posterior form grows from there; write the table."""
     from bench import tables
 
-    jobs = [(base, contender) for contender in CONTENDERS]
+    jobs = [(base, contender) for contender in (*CONTENDERS, *BADGE)]
     for what in GROWTH:
         sizes = [max(2, int(factor * getattr(base, what))) for factor in FACTORS]
         jobs += [(replace(base, **{what: n}, group=f"growth in {what}"), name) for n in sizes for name in READINGS]
@@ -172,8 +182,7 @@ def _growth(axes: Axes, table: pd.DataFrame, what: str) -> None:
 
 def inputs(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Kernel blocks of points with random features, labels less outputs, and outputs: what `posterior` wants."""
-    stream = torch_stream(0, "data")
-    normal = partial(torch.randn, generator=stream, dtype=torch.float64)
+    normal = partial(torch.randn, generator=torch_stream(0, "data"), dtype=torch.float64)
     labelled, candidates = normal(case.labelled, 1000) / 1000**0.5, normal(case.candidates, 1000) / 1000**0.5
     k_ll, k_ul, k_uu = labelled @ labelled.T, candidates @ labelled.T, candidates @ candidates.T
     for kernel in (k_ll, k_uu):
@@ -185,6 +194,9 @@ def measured(case: Case, contender: str) -> dict:
     """Seconds for all candidates, from how many, and for the posterior form also its peak memory."""
     if contender in ("retraining", "kernel blocks"):
         return _network(case, contender)
+    if contender in BADGE:
+        timing = quiet.measure(lambda: badge(case, contender == BADGE[0]), budget=20)
+        return asdict(timing) | {"sample": case.candidates}
     k_ll, k_ul, k_uu, residual, prior = inputs(case)
     labels = torch.eye(case.outputs).double()[prior.argmax(1)]
     if contender in SAMPLE:
@@ -207,6 +219,16 @@ def measured(case: Case, contender: str) -> dict:
     )
     matrices = 1 + (_memory("VmHWM:") - before) / s.nbytes
     return asdict(timing) | {"sample": case.candidates, "matrices": matrices}
+
+
+def badge(case: Case, factored: bool) -> np.ndarray:
+    """The candidates that BADGE chooses, with and without its embeddings in memory."""
+    normal = partial(torch.randn, generator=torch_stream(0, "data"), dtype=torch.float64)
+    features, factors = normal(case.candidates, FEATURES), normal(case.candidates, case.outputs)
+    if not factored:  # one factor of length 1: the same function on whole embeddings
+        features = (factors[:, :, None] * features[:, None]).flatten(1)  # (U, O d)
+        factors = torch.ones(case.candidates, 1, dtype=torch.float64)
+    return kmeans_plus_plus(features, factors, case.labelled, stream(0, "query"))
 
 
 def _network(case: Case, contender: str) -> dict:

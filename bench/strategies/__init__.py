@@ -37,6 +37,8 @@ class Query:
     recipe: Recipe | None = None  # how the network was trained
     oracle: Callable[[int], int] | None = None  # the true label of a candidate; asking for it is buying it
     notes: dict = field(default_factory=dict)  # what the strategy found out, for the record: numbers, strings, lists
+    saved: dict = field(default_factory=dict)  # what a killed attempt at this query had handed to `save`
+    save: Callable[[dict], None] = lambda found: None  # for queries of hours: where to continue after a kill
 
     @cached_property
     def outputs(self) -> Tensor:

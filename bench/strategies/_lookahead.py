@@ -58,10 +58,7 @@ def split(query: Query, kernel: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def known(query: Query, kernel: Tensor, prior: Tensor) -> Posterior:
-    """The posterior given the labels, from the kernel and prior mean (L + U, O) on `images(query)`; leaves its notes.
-
-    The kernel may be used up: its last block becomes the covariance.
-    """
+    """The posterior given the labels, from the kernel and prior mean (L + U, O) on `images(query)`; leaves notes."""
     state = posterior(*split(query, kernel), *_unfitted(query, prior))
     # Four digits: enough for people, and the last ones depend on the number of threads
     query.notes |= {"condition": float(f"{state.condition:.4g}"), "jitter": float(f"{state.jitter:.4g}")}
@@ -72,7 +69,7 @@ def known(query: Query, kernel: Tensor, prior: Tensor) -> Posterior:
 
 def resolved(query: Query, kernel: Tensor, prior: Tensor, objective: str, reference: Tensor | None) -> Tensor:
     """What `OBJECTIVES` give, (U,), by one (L + 1) x (L + 1) solve for every candidate and label that is possible."""
-    state = known(query, kernel.clone(), prior)  # for its notes, and f_lin
+    state = known(query, kernel, prior)  # for its notes, and f_lin
     ahead = resolve(*split(query, kernel), *_unfitted(query, prior))
     reference = state.mean if reference is None else reference
     value = {

@@ -25,6 +25,7 @@ from bench.strategies import Query, top
 OPTIONS = {"epochs": 15, "timed": ("all", "sample")}
 TIMING_ONLY = {"timed": "sample"}  # the option with which only the seconds of the query mean anything
 SAMPLE = 4  # candidates retrained for the time
+SAVE_EVERY = 20  # candidates, a minute or so of work
 
 
 def select(query: Query, size: int, stream: np.random.Generator, epochs: int, timed: str) -> np.ndarray:
@@ -33,7 +34,7 @@ def select(query: Query, size: int, stream: np.random.Generator, epochs: int, ti
         return top(scores(query, range(len(query.candidates)), epochs, seed), size, stream)
     sample = stream.permutation(len(query.candidates))[:SAMPLE]
     scores(query, sample, epochs, seed)
-    query.notes |= {"scored": len(sample), "candidates": len(query.candidates), "seconds extrapolate": True}
+    query.notes |= {"scored": len(sample), "candidates": len(query.candidates)}
     return stream.permutation(len(query.candidates))[:size]
 
 
@@ -43,9 +44,9 @@ def scores(query: Query, positions: Sequence[int], epochs: int, seed: int) -> Te
         raise UserError("naive retrains: its Query must come with the recipe the network was trained by")
     recipe = replace(query.recipe, lr=query.recipe.lr / 10, schedule="constant", epochs=epochs)
     guess = query.outputs.argmax(1)  # y', (U,)
-    found = []
-    with counter("  retrained", len(positions), shown=len(positions) > 100) as (tick, _):
-        for i in positions:
+    found: list[float] = list(query.saved.get("scores", []))
+    with counter("  retrained", len(positions) - len(found), shown=len(positions) > 100) as (tick, _):
+        for i in positions[len(found) :]:
             net = copy.deepcopy(query.net)
             x = torch.cat([query.labelled_images, query.candidates[i : i + 1]])
             y = torch.cat([query.labelled_labels, guess[i : i + 1]])
@@ -56,6 +57,8 @@ def scores(query: Query, positions: Sequence[int], epochs: int, seed: int) -> Te
                     f"naive: retraining with candidate {i} diverged at learning rate {recipe.lr:g}, a tenth of the "
                     "recipe's: lower the recipe's lr"
                 ) from None
-            found.append((train.predict(net, query.candidates).double() - query.outputs).norm(dim=1).sum())
+            found.append((train.predict(net, query.candidates).double() - query.outputs).norm(dim=1).sum().item())
+            if len(found) % SAVE_EVERY == 0:
+                query.save({"scores": found})
             tick()
-    return torch.stack(found)
+    return torch.tensor(found, dtype=torch.float64)

@@ -13,7 +13,7 @@ released code differ; each choice is an option:
                eer-max     1 - the largest simplex probability in place of the entropy: what the code does
     reference  network     changes are measured from f_L: what (2.13) prints
                linear      from f_lin, what the linearised network would become without x'. The same if f_L fits its
-                           labels; otherwise `network` also counts, for every x' alike, what there is still to fit
+                           labels; otherwise `network` also counts how x' alters what there is still to fit
     solve      posterior   all candidates at once from the posterior covariance
                resolve     an (L + 1) x (L + 1) system per candidate, the thesis' "NTK w/o Block"; the same choices
     query      batch       the best `size` candidates
@@ -56,6 +56,8 @@ def select(
 ) -> np.ndarray:
     if (solve, query) == ("resolve", "sequential"):
         raise UserError("ntk: solve=resolve is for batch queries; leave it or query=sequential out of the name")
+    if reference == "linear" and (query == "sequential" or objective.startswith("eer")):
+        raise UserError(f"ntk: reference=linear says nothing new with {objective}, {query}; leave it out of the name")
     net, x = copy.deepcopy(given.net).double(), images(given)
     f = predict(net, x)  # f_L, (L + U, O)
     theta = gram(net, x, output=kernel, budget=BUDGET, progress=len(x) > 1000)

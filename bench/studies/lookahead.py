@@ -24,13 +24,16 @@ from bench.progress import say
 from bench.seeds import stream, torch_stream
 from bench.train import Diverged, Recipe, evaluate
 
+# Where a run stands: cycles done, the network after them, and within a cycle the training or the query under way
+FRESH = {"cycles": [], "net": None, "training": None, "query": None}
+
 
 def run(cell: Cell, settings: dict, data: Data, device: torch.device, journal) -> dict:
     """All cycles of a cell; if the loss diverges, all of them again at the recipe's fallback rate (thesis A.6)."""
     if problem := oversized(settings["protocol"], data.size("train")):
         raise UserError(f"{data.name}: {problem}")
     recipe = Recipe(**settings["recipe"])
-    state = journal.state or {"diverged": None, "cycles": [], "net": None, "training": None}
+    state = journal.state or {"diverged": None} | FRESH
     while True:
         lr = recipe.lr if state["diverged"] is None else recipe.fallback_lr
         try:
@@ -42,7 +45,7 @@ def run(cell: Cell, settings: dict, data: Data, device: torch.device, journal) -
                 ) from None
             say(f"{failure}; starting again at the fallback rate {recipe.fallback_lr:g}")
             diverged = {"cycle": failure.cycle, "epoch": failure.epoch, "learning_rate": failure.lr}
-            state = {"diverged": diverged, "cycles": [], "net": None, "training": None}
+            state = {"diverged": diverged} | FRESH
             journal.save(state)
 
 
@@ -61,24 +64,31 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
         x, y = data.images("train", labelled), data.labels("train", labelled)
         say(f"cycle {cycle + 1}/{protocol['cycles']}: {len(labelled)} labels")
 
+        asking = state["query"]
         with journal.clock("train", cycle):
+            if asking:
+                net.load_state_dict(asking["net"])
+                net.eval()
             save = lambda training: journal.save(state | {"training": training})  # noqa: B023, E731
             saving = {"resume": state["training"], "save": save, "save_every": journal.save_every}
-            strategies.fit(cell.strategy, net, x, y, recipe, cell.seed, cycle, **saving)
+            if not asking:
+                strategies.fit(cell.strategy, net, x, y, recipe, cell.seed, cycle, **saving)
         with journal.clock("evaluate", cycle):
             test_accuracy, test_loss = evaluate(net, test_images, test_labels, recipe.loss)
             train_accuracy, train_loss = evaluate(net, x, y, recipe.loss)
         if not (math.isfinite(test_loss) and math.isfinite(train_loss)):  # finite in training mode, not in evaluation
             raise Diverged(cycle, recipe.epochs - 1, recipe.lr)
         say(f"  test accuracy {test_accuracy:.4f}, training loss {train_loss:.2e}")
-        queried, notes = [], {}
+        queried, notes, subset = [], {}, []
         if cycle + 1 < protocol["cycles"]:  # nothing is trained on what the last cycle would buy
             subset = _subset(cell.seed, cycle, labelled, data.size("train"), protocol["subset"])
             views = (protocol["view"], recipe, cell.seed, cycle)
             known, candidates = _view(x, "labelled", *views), _view(data.images("train", subset), "candidates", *views)
             with journal.clock("query", cycle):
                 oracle = data.labels("train", subset).tolist().__getitem__
-                query = strategies.Query(net, known, y, candidates, recipe, oracle, notes)
+                so_far = asking["found"] if asking else {}
+                save = lambda found: journal.save(state | {"query": {"net": net.state_dict(), "found": found}})  # noqa: B023, E731
+                query = strategies.Query(net, known, y, candidates, recipe, oracle, notes, so_far, save)
                 chosen = strategies.select(cell.strategy, query, protocol["query"], stream(cell.seed, "query", cycle))
             queried = subset[chosen].tolist()
         done = {
@@ -88,10 +98,12 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
             "test_loss": test_loss,
             "train_accuracy": train_accuracy,
             "train_loss": train_loss,
+            "candidates": len(subset),
             "queried": queried,
             "notes": notes,
         }
-        state = {**state, "cycles": [*state["cycles"], done], "net": net.state_dict(), "training": None}
+        state = {**state, "cycles": [*state["cycles"], done], "net": net.state_dict()}
+        state |= {"training": None, "query": None}
         journal.save(state)
     return {
         "cycles": state["cycles"],
