@@ -28,6 +28,7 @@ from bench.progress import say
 from bench.seeds import torch_stream
 
 MEMORY = 16 * 2**30  # bytes; a contender that needs more is not started
+SPAN, ONCE = 5.0, 60.0  # seconds: short work is repeated for at least so long, work longer than that not at all
 LIMIT = 240  # seconds; a peer that needs longer is stopped
 SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `rest` is all that is not named here
@@ -182,7 +183,11 @@ def main(case: Case, contender: str) -> None:
     work = {"ours": gram, "torch.func": by_jacobian}[contender]
     small = _inputs(replace(case, points=2))
     work(net, small, output=case.output)  # libraries load and thread pools start here
-    timing = quiet.measure(lambda: work(net, x, output=case.output), repeats=3 if case.points < 1000 else 1, budget=60)
+    once = quiet.measure(lambda: work(net, x, output=case.output), repeats=1)
+    timing, repeats = once, math.ceil(SPAN / once.seconds)
+    if once.seconds < ONCE:
+        repeats = max(3, repeats)
+        timing = quiet.measure(lambda: work(net, x, output=case.output), repeats, at_most=3 * repeats, budget=60)
     status = Path("/proc/self/status").read_text().split()
     peak = int(status[status.index("VmHWM:") + 1]) / 2**20  # kB -> GiB; ru_maxrss would count the parent's memory
     found = asdict(timing) | {"peak_gib": peak}

@@ -17,7 +17,15 @@ import neural_tangents as nt
 import numpy as np
 from jax import lax
 
+SPAN = 5.0  # seconds: short work is repeated for at least so long, as the engine's own is
 BUDGET = 45.0  # seconds, after which a slow case is not repeated
+
+
+def enough(seconds, repeats):
+    """Whether to stop, given the times so far; the first includes compilation."""
+    first, rest = seconds[:1], seconds[1:]
+    slow = sum(first) > BUDGET or sum(rest) > BUDGET
+    return slow or (len(rest) >= repeats and sum(rest) >= SPAN)
 
 
 def forward(program, constants):
@@ -83,7 +91,7 @@ def main(folder, output, implementation, repeats, out=None):
     )
     kernel = jax.jit(kernel, static_argnums=1)
     seconds = []
-    while len(seconds) <= int(repeats) and sum(seconds) < BUDGET:  # the first time includes compilation
+    while not enough(seconds, int(repeats)):
         start = time.perf_counter()
         result = kernel(x, None, parameters).block_until_ready()  # (N, N, O, O)
         seconds.append(time.perf_counter() - start)
