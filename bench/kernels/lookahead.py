@@ -11,7 +11,7 @@ Training it on a candidate x' labelled y' as well is one step of conditioning. W
 which is the thesis' (2.12) for all x and x' from one matrix. A kernel is scalar, one row per point, or full, rows
 n O + o and S[x, x'] an O x O block; its size tells which. Everything is float64; float32 is refused.
 
-    known = posterior(k_ll, k_ul, k_uu, residual, prior)     K_UU is overwritten by S
+    known = posterior(k_ll, k_ul, k_uu, residual, prior)     S takes the place of a contiguous K_UU: no second U x U
     scores = mlmoc(known, pseudo_labels)                     (U,), larger is better; also emoc, eer, mlmoc_flips
     known = add(known, best, true_label)                     sequential querying
 
@@ -39,7 +39,7 @@ from bench.probability import simplex
 FLOOR = 1e-9  # of K[x', x']: rounding of S[x', x'] stays far below
 MOST = 1e-2  # of the mean diagonal: a kernel that needs more jitter has truly negative eigenvalues
 BLOCK = 512  # rows of S that are updated together
-CHUNK = 2**22  # bytes of look-ahead outputs held at once
+CHUNK = 2**22  # bytes of look-ahead outputs, or of rows of S, held at once
 
 Ahead = Callable[[int, Tensor], Tensor]  # position i and label vector y (O,) -> outputs f_{L + (x_i, y)}(U), (U, O)
 
@@ -99,7 +99,7 @@ def add(posterior: Posterior, i: int, y: Tensor) -> Posterior:
     """Candidate i gets the label vector y (O,) for good: an update of rank one, of rank O for a full kernel."""
     s, points = posterior.covariance, len(posterior.mean)
     rows = s.view(points, -1, len(s))[i]  # S[x_i, :] (s, m)
-    covariance = s - rows.mT @ (posterior.gain[i] @ rows)
+    covariance = torch.addmm(s, rows.mT, posterior.gain[i] @ rows, alpha=-1)
     return replace(posterior, mean=look_ahead(posterior, i, y), covariance=covariance)
 
 
@@ -251,8 +251,7 @@ def _outputs(posterior: Posterior, which: Tensor, labels: Tensor) -> Tensor:
 
 def _each(posterior: Posterior, which: Tensor, label: Tensor, labels: Tensor, value: Callable) -> Tensor:
     """`value` (n, U, O) -> (n,) of the outputs after candidate `which` (n,) gets row `label` (n,) of `labels`."""
-    held = len(posterior.covariance) * max(posterior.mean.shape[1], len(posterior.covariance) // len(posterior.mean))
-    chunk = max(1, CHUNK // (8 * held))
+    chunk = max(1, CHUNK // (8 * len(posterior.covariance) * posterior.mean.shape[1]))
     parts = zip(which.split(chunk), label.split(chunk), strict=True)
     return torch.cat([value(_outputs(posterior, i, labels[y])) for i, y in parts])
 

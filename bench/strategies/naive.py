@@ -5,8 +5,8 @@ statistics, with a constant tenth of the recipe's learning rate and the rest of 
 same batches. The score is (2.13) on all candidates. The released code, at its constant rate of 0.3, does not
 put the weights back between two tries.
 
-4,000 candidates take days on a CPU. `timed=sample` retrains for 8 random candidates, so that the time of a query can be
-extrapolated, and buys AT RANDOM: its accuracy says nothing of naive look-ahead, and no table shows it.
+4,000 candidates take a CPU many hours, even with a narrow network. `timed=sample` retrains for 8 random candidates, so
+that the time of a query can be extrapolated, and buys AT RANDOM: its accuracy says nothing of naive look-ahead.
 """
 
 import copy
