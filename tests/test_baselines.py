@@ -11,12 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from bench import nets, strategies
+from bench import data, nets, strategies
+from bench.cells import Cell
 from bench.config import load
 from bench.errors import UserError
+from bench.resume import Journal
 from bench.seeds import stream, torch_stream
 from bench.strategies import Query, badge, coreset, ll4al, select
 from bench.strategies._distances import squared_distances
+from bench.studies import lookahead
 from bench.train import Recipe, loss_of, predict
 
 RECIPE = replace(Recipe(**load("paper")["recipes"]["l2"]), epochs=5, batch=4, lr=0.1)
@@ -190,11 +193,11 @@ def test_losses_of_images_average_to_the_recipe_s_loss(name):
     torch.testing.assert_close(ll4al.sample_losses(name, outputs, y), torch.stack(alone))
 
 
-def gradients(net, loss, stop, backbone_only=False):
+def gradients(net, loss, stop, weight=1.0, backbone_only=False):
     """Gradients of network and head, as two flat vectors."""
     net.zero_grad()
     x, y = images(6), labels(6)
-    (loss_of(loss, net(x), y) if backbone_only else ll4al.objective(net, x, y, loss, stop)).backward()
+    (loss_of(loss, net(x), y) if backbone_only else ll4al.objective(net, x, y, loss, weight, stop)).backward()
     own = {id(parameter) for parameter in net.net.parameters()}
     parts = {True: [], False: []}
     for parameter in net.parameters():
@@ -215,12 +218,16 @@ def test_the_gradient_of_the_head_is_stopped(spec):
     torch.testing.assert_close(same_head, head)
 
 
-def test_the_published_loss_has_classes_times_the_gradient():
+@pytest.mark.parametrize("stop", [False, True])
+def test_the_published_loss_has_classes_times_the_gradient(stop):
     net = with_head()
-    fair, head = gradients(net, "mse", stop=True)
-    published, same_head = gradients(net, "mse-sum", stop=True)
-    torch.testing.assert_close(published, CLASSES * fair)
-    torch.testing.assert_close(same_head, head)  # the order of losses is what it was
+    published, head = gradients(net, "mse-sum", stop)
+    scaled, scaled_head = gradients(net, "mse", stop, weight=1 / CLASSES)
+    torch.testing.assert_close(published, CLASSES * scaled)
+    torch.testing.assert_close(head, CLASSES * scaled_head)
+    mean, mean_head = gradients(net, "mse", stop)
+    torch.testing.assert_close(mean_head, head)  # the order of losses is what it was
+    assert torch.allclose(published, CLASSES * mean) == stop
 
 
 def fitted(strategy, recipe, x, y, **saving):
@@ -234,11 +241,21 @@ def assert_equal_bits(one, other):
         assert torch.equal(tensor, other.state_dict()[name]), name
 
 
-def test_the_loss_option_is_about_squared_loss_only():
+def test_the_loss_option_is_about_averaged_squared_loss_only():
     x, y = images(9), labels(9)
-    for loss, differs in (("mse", True), ("mse-sum", False), ("cross-entropy", False)):
-        fair, published = (fitted(name, replace(RECIPE, loss=loss), x, y) for name in ("ll4al", "ll4al+loss=sum"))
-        assert differs != torch.equal(fair.net.head.weight, published.net.head.weight)
+    for loss, kinds in (("mse", 3), ("mse-sum", 1), ("cross-entropy", 1)):
+        recipe = replace(RECIPE, loss=loss, epochs=2)
+        nets = [fitted(name, recipe, x, y) for name in ("ll4al", "ll4al+loss=sum", "ll4al+loss=mean")]
+        assert len({tuple(net.net.head.weight.flatten().tolist()) for net in nets}) == kinds
+
+
+def test_the_default_is_the_published_objective_at_another_rate():
+    x, y = images(10), labels(10)
+    recipe = replace(RECIPE, weight_decay=0.0, lr=0.02)
+    scaled = fitted("ll4al", replace(recipe, lr=CLASSES * recipe.lr), x, y)
+    published = fitted("ll4al+loss=sum", recipe, x, y)
+    for ours, theirs in zip(scaled.parameters(), published.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-5)
 
 
 def test_one_optimiser_does_what_the_published_two_do():
@@ -255,7 +272,7 @@ def test_one_optimiser_does_what_the_published_two_do():
     schedules = [torch.optim.lr_scheduler.OneCycleLR(each, max_lr=recipe.lr, total_steps=5 * 3) for each in pair]
     for epoch in range(5):
         for batch in torch.randperm(10, generator=torch_stream(0, "batches", 0, epoch)).split(4):
-            loss = ll4al.objective(slow, x[batch], y[batch], "mse", stop=epoch > 3)  # 60% of 5 epochs is 3
+            loss = ll4al.objective(slow, x[batch], y[batch], "mse", 1 / CLASSES, stop=epoch > 3)  # 60% of 5 is 3
             for optimiser in pair:
                 optimiser.zero_grad()
             loss.backward()
@@ -267,7 +284,7 @@ def test_one_optimiser_does_what_the_published_two_do():
 @pytest.mark.parametrize(("epochs", "stopped"), [(200, 121), (5, 4), (15, 10), (1, None)])
 def test_when_the_gradient_is_stopped(monkeypatch, epochs, stopped):
     seen = []
-    objective = lambda net, x, y, loss, stop: seen.append(stop) or loss_of(loss, net(x), y)  # noqa: E731
+    objective = lambda net, x, y, loss, weight, stop: seen.append(stop) or loss_of(loss, net(x), y)  # noqa: E731
     monkeypatch.setattr(ll4al, "objective", objective)
     fcn = strategies.network("ll4al", build("fcn"), torch_stream(0, "init"))
     strategies.fit("ll4al", fcn, images(2), labels(2), replace(RECIPE, epochs=epochs), 0, 0)
@@ -275,7 +292,7 @@ def test_when_the_gradient_is_stopped(monkeypatch, epochs, stopped):
     assert seen == [stopped is not None and epoch >= stopped for epoch in range(epochs)]
 
 
-@pytest.mark.parametrize("strategy", ["ll4al", "ll4al+loss=sum"])
+@pytest.mark.parametrize("strategy", ["ll4al", "ll4al+loss=sum", "ll4al+loss=mean"])
 def test_resumed_after_any_epoch_gives_the_same_bits(strategy):
     x, y, saved = images(9), labels(9), []
     whole = fitted(strategy, RECIPE, x, y, save=lambda state: saved.append(copy.deepcopy(state)), save_every=1)
@@ -332,3 +349,32 @@ def test_the_head_learns_which_images_have_the_larger_loss():
     assert set(chosen.tolist()) == set(range(15))
     predicted = predict(net, fresh, of=net.predicted_loss)
     assert chosen.tolist() == predicted.argsort(descending=True)[:15].tolist()
+
+
+class Killed(Exception):
+    pass
+
+
+@pytest.mark.parametrize("moment", [1, 2, 3])  # in the first training, after the first query, in the second training
+def test_a_cell_goes_on_with_network_and_head_where_it_was_killed(settings, root, tmp_path, monkeypatch, moment):
+    cell, cpu = Cell("digits", "wrn", 8, "l2", "ll4al", 0), torch.device("cpu")
+
+    def run(name):
+        journal = Journal(tmp_path / name, "test", cpu, save_every=2)
+        journal.open()
+        return lookahead.run(cell, settings, data.load("digits", root), cpu, journal)
+
+    whole = run("whole.pt")
+    save, count = Journal.save, itertools.count(1)
+
+    def deadly(self, state):
+        save(self, state)
+        if next(count) == moment:
+            raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Journal, "save", deadly)
+        with pytest.raises(Killed):
+            run("killed.pt")
+    assert run("killed.pt") == whole
+    assert len(whole["cycles"]) == 3
