@@ -252,13 +252,13 @@ def lookahead_speed() -> str:
 def paper_costs() -> str:
     """What scale paper would cost on the machine that wrote results/perf/plan-paper.csv."""
     table = pd.read_csv(config.ROOT / "results/perf/plan-paper.csv")
-    lines = ["| dataset | net | width | jobs | hours per job |", "| --- | --- | --- | --- | --- |"]
-    for row in table.itertuples():
-        hours = row.seconds_per_job / 3600
-        lines.append(f"| {row.dataset} | `{row.net}` | {row.width} | {row.jobs} | {hours:,.1f} |")
-    total = (table["jobs"] * table["seconds_per_job"]).sum() / 3600
+    lines = _head("dataset", "net", "width", "jobs", "hours per job, on average")
+    spent = table.assign(hours=table["jobs"] * table["seconds_per_job"] / 3600)
+    spent = spent.groupby(["dataset", "net", "width"], as_index=False)[["jobs", "hours"]].sum()  # over recipes
+    for row in spent.itertuples():
+        lines.append(f"| {row.dataset} | `{row.net}` | {row.width} | {row.jobs} | {row.hours / row.jobs:,.1f} |")
     where = f"{table['processor'][0]}, {table['device'][0]}, {table['threads'][0]} threads"
-    summed = f"{table['jobs'].sum()} jobs, {total:,.0f} hours one at a time on {where}."
+    summed = f"{spent['jobs'].sum()} jobs, {spent['hours'].sum():,.0f} hours one at a time on {where}."
     return "\n".join([*lines, "", f"{summed} {retraining()}"])
 
 
