@@ -1,8 +1,9 @@
 """Where the thesis and its released code differ, and what each difference changes in accuracy.
 
-bench/published/thesis-choices.csv lists the choices: the axis of a cell it is made on (strategy, recipe or net), the
-thesis' arm, the code's, and which is this suite's default. Only what has finished runs of both arms at the same seeds
-has a row. Differences are code minus thesis, paired by seed, with 95% t-intervals and the p of the paired t-test.
+bench/published/thesis-choices.csv lists the choices: the axis of a cell it is made on (strategy or recipe), the thesis'
+arm, the code's, and which is this suite's default. Only what has finished runs of both arms at the same seeds has a
+row. Differences are code minus thesis, paired by seed, with 95% t-intervals and the p of the paired t-test; `diverged`
+counts the runs among them that were made again at the fallback rate.
 """
 
 import pandas as pd
@@ -13,7 +14,7 @@ from bench.tables import SETTING, runs
 AXES = [*SETTING, "strategy"]
 PARTS = ("mean", "low", "high", "p")
 CHOICES = [
-    *("scale", "data", "choice", *AXES, "thesis", "code", "default", "n"),
+    *("scale", "data", "choice", *AXES, "thesis", "code", "default", "n", "diverged"),
     *(f"{value}_{part}" for value in ("final", "area") for part in PARTS),
     *("thesis_source", "code_source"),
 ]
@@ -33,6 +34,7 @@ def choices(curves: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
                 first = group.iloc[0]
                 about = {key: first[key] for key in ("scale", "data", *rest)} | {axis: ""}
                 about |= choice | {"thesis": thesis, "code": code, "n": len(group)}
+                about["diverged"] = group["diverged"].sum() + group["diverged_code"].sum()
                 final = _compared(group, "test_accuracy", "final")
                 rows.append(about | final | _compared(group, "area", "area"))
     return pd.DataFrame(rows, columns=CHOICES)

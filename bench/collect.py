@@ -45,7 +45,7 @@ def collect(settings: dict, out: Path, partial: bool) -> None:
         "lookahead-times": times.times(queries, claimed),
         "lookahead-times-per-cycle": times.per_cycle(queries, panels),
         "lookahead-choices": choices(curves, published.read("thesis-choices")),
-        "lookahead-claims": claims(curves, queries, panels, claimed),
+        "lookahead-claims": claims(curves, queries, panels, claimed, deviations),
         "thesis-2.1": tables.thesis_2_1(tests, published.read("thesis-2.1")),
     }
     for name, frame in frames.items():

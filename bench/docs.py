@@ -7,6 +7,7 @@
 import json
 import re
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pandas as pd
@@ -114,7 +115,7 @@ def cpu_results() -> str:
     areas, summary = _cpu("lookahead-areas"), _cpu("lookahead-summary")
     keys = ["dataset", "net", "width", "recipe", "strategy"]
     rows = areas.drop_duplicates(keys).sort_values("area_mean", ascending=False)
-    head = ("net", "width", "recipe", "strategy", "accuracy over the curve (%)", "minus random (points)")
+    head = ("net", "width", "recipe", "strategy", "accuracy over the curve (%)", "minus baseline (points)", "baseline")
     lines = _head(*head, "final accuracy (%)", "seeds")
     for row in rows.itertuples():
         mine = summary[(summary[keys] == [getattr(row, key) for key in keys]).all(axis=1)]
@@ -122,11 +123,12 @@ def cpu_results() -> str:
         lines.append(
             f"| {row.net} | {row.width} | {row.recipe} | `{row.strategy}` "
             f"| {_interval(row.area_mean, row.area_low, row.area_high)} "
-            f"| {_interval(row.difference_mean, row.difference_low, row.difference_high)} "
-            f"| {_interval(last.accuracy_mean, last.accuracy_low, last.accuracy_high)} | {row.n} |"
+            f"| {_interval(row.difference_mean, row.difference_low, row.difference_high)} | `{row.baseline}` "
+            f"| {_interval(last.accuracy_mean, last.accuracy_low, last.accuracy_high)} "
+            f"| {row.n}{_diverged(row.diverged)} |"
         )
     departures: dict[str, list[str]] = {}
-    for panel, group in summary.groupby("panel", sort=False):
+    for panel, group in summary.fillna({"deviations": "nothing"}).groupby("panel", sort=False):
         departures.setdefault(f"{group.data.iloc[0]}. Not the thesis': {group.deviations.iloc[0]}.", []).append(panel)
     notes = [f"- {', '.join(panels)}: {text}" for text, panels in departures.items()]
     return "\n".join([*lines, "", "Brackets: 95% t-intervals over seeds.", "", *notes])
@@ -141,21 +143,46 @@ def cpu_claims() -> str:
         shown = _ratio(*value) if row.quantity == "time" else _interval(*value)
         unit = {"time": "", "cycle": " %"}.get(row.quantity.partition("-")[0], " points")
         arms = f"`{row.a}`" + (f" to `{row.b}`" if isinstance(row.b, str) else "")
+        if isinstance(row.rivals, str):
+            arms += f", the best of {', '.join(f'`{name}`' for name in row.rivals.split())}"
+        marks = " (extrapolated)" * row.extrapolated + _diverged(row.diverged)
         where = f", {row.panel.removeprefix('thesis-')}" if (claims["claim"] == row.claim).sum() > 1 else ""
         lines.append(
-            f"| {row.figure} | {row.statement} ({arms}{where}) | {row.published} | {shown}{unit} | **{row.verdict}** |"
+            f"| {row.figure} | {row.statement} ({arms}{where}) | {row.published} | {shown}{unit}{marks} "
+            f"| **{row.verdict}** |"
         )
-    absent = ", ".join(claims.loc[claims["n"] == 0, "claim"])
-    return "\n".join([*lines, "", f"Not measured at this scale: {absent}."])
+    runs = claims.groupby("claim", sort=False)["n"].max()
+    return "\n".join([*lines, "", f"Not measured at this scale: {', '.join(runs.index[runs == 0])}."])
 
 
 def cpu_choices() -> str:
     """What the thesis and its released code do differently, and what it changes at scale cpu."""
+    choices = _cpu("lookahead-choices")
+    if choices.empty:
+        return "No choice has finished runs of both its arms at this scale."
     lines = _head("choice", "thesis", "released code", "code minus thesis, over the curve (points)", "p")
-    for row in _cpu("lookahead-choices").itertuples():
-        shown = _interval(row.area_mean, row.area_low, row.area_high)
+    for row in choices.itertuples():
+        shown = _interval(row.area_mean, row.area_low, row.area_high) + _diverged(row.diverged)
         lines.append(f"| {row.choice} | `{row.thesis}` | `{row.code}` | {shown} | {row.area_p:.2g} |")
     return "\n".join(lines)
+
+
+def cpu_figures() -> str:
+    """The thesis' figures at scale cpu that were drawn and show something: fig. 2.1b, and links to all."""
+    panels = _cpu("lookahead-summary")["panel"].unique()
+    paths = {}
+    for name, figure in registry.components("figures").items():
+        path, shown = f"figures/cpu/{name}.png", figure.constants.get("PANELS", ())
+        if (config.ROOT / path).is_file() and any(fnmatch(panel, pattern) for panel in panels for pattern in shown):
+            paths[name] = path
+    lines = [f"![look-ahead by four models on MNIST]({paths['thesis-2.1b']})", ""] if "thesis-2.1b" in paths else []
+    return "\n".join(
+        [*lines, f"Figures: {', '.join(f'[{name}]({path})' for name, path in paths.items()) or 'none yet'}."]
+    )
+
+
+def _diverged(count: int) -> str:
+    return f" ({count} diverged)" if count else ""
 
 
 def _cpu(table: str) -> pd.DataFrame:
@@ -225,13 +252,30 @@ def lookahead_speed() -> str:
 def paper_costs() -> str:
     """What scale paper would cost on the machine that wrote results/perf/plan-paper.csv."""
     table = pd.read_csv(config.ROOT / "results/perf/plan-paper.csv")
-    lines = ["| dataset | net | width | jobs | hours per job |", "| --- | --- | --- | --- | --- |"]
-    for row in table.itertuples():
-        hours = row.seconds_per_job / 3600
-        lines.append(f"| {row.dataset} | `{row.net}` | {row.width} | {row.jobs} | {hours:,.1f} |")
-    total = (table["jobs"] * table["seconds_per_job"]).sum() / 3600
+    lines = _head("dataset", "net", "width", "jobs", "hours per job, on average")
+    spent = table.assign(hours=table["jobs"] * table["seconds_per_job"] / 3600)
+    spent = spent.groupby(["dataset", "net", "width"], as_index=False)[["jobs", "hours"]].sum()  # over recipes
+    for row in spent.itertuples():
+        lines.append(f"| {row.dataset} | `{row.net}` | {row.width} | {row.jobs} | {row.hours / row.jobs:,.1f} |")
     where = f"{table['processor'][0]}, {table['device'][0]}, {table['threads'][0]} threads"
-    return "\n".join([*lines, "", f"{table['jobs'].sum()} jobs, {total:,.0f} hours one at a time on {where}."])
+    summed = f"{spent['jobs'].sum()} jobs, {spent['hours'].sum():,.0f} hours one at a time on {where}."
+    return "\n".join([*lines, "", f"{summed} {retraining()}"])
+
+
+def retraining() -> str:
+    """How much more naive look-ahead trains in its queries than a cell does otherwise, counted in images."""
+    paper = config.load("paper")
+    panel = next(panel for panel in paper["lookahead"]["panels"].values() if "naive" in panel["strategies"])
+    settings = grid.settings(paper, panel["dataset"], panel["recipe"])
+    protocol = settings["protocol"]
+    labels = [protocol["initial"] + cycle * protocol["query"] for cycle in range(protocol["cycles"])]
+    trained = sum(labels) * settings["recipe"]["epochs"]
+    epochs = registry.components("strategies")["naive"].constants["OPTIONS"]["epochs"]
+    retrained = sum(count + 1 for count in labels[:-1]) * protocol["subset"] * epochs  # nothing is bought at the end
+    return (
+        f"The {len(paper['seeds'])} jobs of `naive` come to far more: its queries train on "
+        f"{retrained / trained:.0f} times as many images as its ordinary training does."
+    )
 
 
 def table_list() -> str:
@@ -244,6 +288,7 @@ BLOCKS = {
     "strategies": lambda: component_list("strategies"),
     "nets": lambda: component_list("nets", "WIDTH"),
     "datasets": lambda: component_list("datasets"),
+    "cpu-figures": cpu_figures,
     "cpu-results": cpu_results,
     "cpu-claims": cpu_claims,
     "cpu-choices": cpu_choices,

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 from bench import config as configuration
+from bench import registry
 from bench.cells import Cell
 from bench.config import settings
 
@@ -22,6 +23,8 @@ TABLES = (
     "lookahead-claims",
     "thesis-2.1",
 )
+SWEEPS = {"-width-": "width", "-lr-": "lr"}  # panels `<figure>-width-40` differ in this key alone
+STAND_IN = "kernel of infinite and gp that of a fully-connected ReLU network (paper does not say which)"
 
 
 def cells(panels: dict, seeds: list[int]) -> list[Cell]:
@@ -83,13 +86,43 @@ def deviations(config: dict) -> dict[str, str]:
 
 
 def _departures(config: dict, paper: dict, name: str) -> str:
-    panels = paper["lookahead"]["panels"]
-    alike = [other for other in panels if other.rpartition("-")[0] == name.rpartition("-")[0] != "thesis"]  # a sweep's
-    original = panels.get(name) or (panels[alike[0]] if alike else None)
-    if original is None:
-        return "a panel of this suite's own"
-    here, there = _flat(config, config["lookahead"]["panels"][name]), _flat(paper, original)
-    return ", ".join(f"{key} {here[key]} (paper {there[key]})" for key in here if here[key] != there[key])
+    panel, panels = config["lookahead"]["panels"][name], paper["lookahead"]["panels"]
+    parts = [STAND_IN] if {"infinite", "gp", "gp-random"} & set(panel["strategies"]) else []
+    family, key = _family(panels, name)
+    if not family:
+        return ", ".join(["a panel of this suite's own", *parts])
+    here, there = _flat(config, panel), _flat(paper, family[0])
+    if key:
+        values = [_flat(paper, other)[key] for other in family]
+        there[key] = here[key] if here[key] in values else "/".join(map(str, values))
+    differing = [f"{key} {here[key]} (paper {there[key]})" for key in here if here[key] != there[key]]
+    return ", ".join(differing + parts + _dropped(panel["strategies"], family[0]["strategies"]))
+
+
+def _family(panels: dict, name: str) -> tuple[list[dict], str]:
+    """The papers' panel of that name; or the whole sweep that a further width or rate would be part of, and its key."""
+    if name in panels:
+        return [panels[name]], ""
+    for infix, key in SWEEPS.items():
+        start, found, _ = name.partition(infix)
+        if found:
+            return [panel for other, panel in panels.items() if other.startswith(start + infix)], key
+    return [], ""
+
+
+def _dropped(here: list[str], there: list[str]) -> list[str]:
+    """`without ll4al`, `naive only timed`: the paper's strategies that are not here."""
+    timed = {name.partition("+")[0] for name in here if timing_only(name)}
+    return [f"{name} only timed" if name in timed else f"without {name}" for name in there if name not in here]
+
+
+def timing_only(strategy: str) -> bool:
+    """Whether only the query times of this strategy mean anything, as its module says."""
+    name, *options = strategy.split("+")
+    module = registry.components("strategies").get(name)
+    return module is not None and any(
+        f"{option}={value}" in options for option, value in module.constants.get("TIMING_ONLY", {}).items()
+    )
 
 
 def _flat(config: dict, panel: dict) -> dict[str, object]:

@@ -1,7 +1,8 @@
 """What a scale costs: its jobs, and hours on this machine, measured rather than guessed.
 
 A setting (dataset, net, width, recipe) whose cells have run here is priced at their mean time. Any other is priced by
-timing one training step and one prediction of its network on random images, and counting how many a cell makes.
+timing one training step and one prediction of its network on random images, and counting how many a cell makes in
+training and evaluation; what its strategies do in queries is not counted.
 """
 
 import math
@@ -49,10 +50,12 @@ def report(table: pd.DataFrame) -> str:
         **{"minutes/job": (table["seconds_per_job"] / 60).round(1), "hours left": hours.round(1), "how": table["how"]}
     )
     first = table.iloc[0]
+    uncounted = "\nprobed: training and evaluation only, queries are not counted" * (table["how"] == "probed").any()
     return (
         f"scale {first['scale']} on {first['processor']} ({first['device']}, {first['threads']} threads)\n"
         f"{shown.to_string(index=False)}\n"
         f"{table['jobs'].sum()} jobs, {hours.sum():.1f} hours left one at a time; k at a time take about 1/k of that"
+        f"{uncounted}"
     )
 
 

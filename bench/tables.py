@@ -2,11 +2,11 @@
 
 A panel is a panel of a figure of the thesis: {"dataset", "net", "width", "recipe", "strategies"}. Every function takes
 whatever cells are finished; a panel or strategy without one has no rows. Accuracies are fractions, intervals are 95%
-t-intervals of the mean over seeds, differences to random are paired by seed.
+t-intervals of the mean over seeds, differences are to the random acquisition of the same model, paired by seed.
 
-Runs of a strategy that only measures time (`naive+timed=sample`) are in no table of accuracies. A run that diverged was
-made again at its recipe's fallback rate; where the rate is what a setting is about (`l2+lr=0.3`), its accuracies do not
-count, elsewhere they do, and `diverged` says how many runs these are.
+Runs of a strategy that only measures time (`naive+timed=sample`) are in no table of accuracies or costs. A run that
+diverged was made again at its recipe's fallback rate; where the rate is what a setting is about (`l2+lr=0.3`), its
+accuracies do not count, elsewhere they do; `diverged` says how many runs these are, counted or not.
 """
 
 import sys
@@ -16,15 +16,17 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench import registry, stats
+from bench import stats
 from bench.errors import UserError
 from bench.files import replacing
+from bench.grid import timing_only
 
 SETTING = ["dataset", "net", "width", "recipe"]
 RUN = [*SETTING, "strategy", "seed"]
 BLOCKS = {"cycles": "cycle", "seeds": "seed"}  # the first is how the thesis' p of 0.0045 can come about, see `tests`
 # Table 2.1 tests the look-ahead methods of fig. 2.1b without the random baselines drawn there.
 TABLE_2_1 = {"name": "thesis-2.1", "panel": "thesis-2.1b", "strategies": ["ntk", "one-step", "infinite", "gp"]}
+BASELINES = {"gp": "gp-random", "gp-random": "gp-random"}  # what a difference is to; of all others, `random`
 ALPHA = 0.05
 
 CURVES = [
@@ -48,17 +50,18 @@ SUMMARY = [
     *("scale", "panel", "dataset", "data", "partial", "average_pool", "net", "width", "recipe", "strategy", "device"),
     *("cycle", "labelled", "n", "accuracy_mean", "accuracy_sd", "accuracy_low", "accuracy_high", "difference_n"),
     *("difference_mean", "difference_sd", "difference_low", "difference_high", "loss_mean", "train_loss_mean"),
-    *("diverged", "deviations"),
+    *("baseline", "diverged", "deviations"),
 ]
 AREAS = [
     *("scale", "panel", "data", *SETTING, "strategy", "n", "area_mean", "area_sd", "area_low", "area_high"),
-    *("difference_n", "difference_mean", "difference_sd", "difference_low", "difference_high"),
+    *("difference_n", "difference_mean", "difference_sd", "difference_low", "difference_high", "baseline", "diverged"),
 ]
 NUMBERS = ["statistic", "p", "p_holm", "effect", "mean_difference"]
 TESTS = [
-    *("scale", "panel", "data", "blocks", "test", *stats.PAIR, "blocks_n", "strategies_n", "seeds_n", *NUMBERS, "note"),
+    *("scale", "panel", "data", "blocks", "test", *stats.PAIR, "blocks_n", "strategies_n", "seeds_n", "diverged"),
+    *(*NUMBERS, "note"),
 ]
-RANKS = ["scale", "kind", *stats.PAIR, "value", "blocks_n", "settings_n", "seeds_n", "data", "note"]
+RANKS = ["scale", "kind", *stats.PAIR, "value", "blocks_n", "settings_n", "seeds_n", "diverged", "data", "note"]
 COSTS = [
     *("scale", "data", *SETTING, "strategy", "device_name", "threads", "n", "train_seconds", "query_seconds"),
     *("evaluate_seconds", "total_seconds", "peak_memory_mb"),
@@ -96,15 +99,6 @@ def curves(records: Iterable[dict]) -> pd.DataFrame:
         for cycle in record["cycles"]
     ]
     return pd.DataFrame(rows, columns=CURVES).sort_values([*RUN, "cycle"], ignore_index=True)
-
-
-def timing_only(strategy: str) -> bool:
-    """Whether only the query times of this strategy mean anything, as its module says."""
-    name, *options = strategy.split("+")
-    module = registry.components("strategies").get(name)
-    return module is not None and any(
-        f"{option}={value}" in options for option, value in module.constants.get("TIMING_ONLY", {}).items()
-    )
 
 
 def compared(panels: dict) -> dict:
@@ -149,7 +143,7 @@ def summary(curves: pd.DataFrame, panels: dict, deviations: Mapping[str, str] | 
     rows = []
     accuracy = curves["test_accuracy"].mask(_elsewhere(curves))
     curves = curves.assign(test_accuracy=accuracy)
-    for panel, shown in by_panel(_against_random(curves, "test_accuracy", ["seed", "cycle"]), panels):
+    for panel, shown in by_panel(_against_baseline(curves, "test_accuracy", ["seed", "cycle"]), panels):
         device = "+".join(sorted(shown["device"].unique()))
         if "+" in device:
             print(f"warning: {panel} puts together results of different devices ({device})", file=sys.stderr)
@@ -174,6 +168,7 @@ def summary(curves: pd.DataFrame, panels: dict, deviations: Mapping[str, str] | 
 
 def areas(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
     """Area under the learning curve per panel and strategy, as an average accuracy."""
+    every = dict(by_panel(curves, panels))
     rows = [
         {
             **group.iloc[0],
@@ -182,9 +177,10 @@ def areas(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
             **_prefixed("area", group["area"]),
             "difference_n": group["difference"].count(),
             **_prefixed("difference", group["difference"]),
+            "diverged": diverged(every[panel], strategy),
         }
-        for panel, shown in by_panel(_against_random(runs(curves), "area", ["seed"]), panels)
-        for _, group in shown.groupby("strategy")
+        for panel, shown in by_panel(_against_baseline(runs(curves), "area", ["seed"]), panels)
+        for strategy, group in shown.groupby("strategy")
     ]
     return pd.DataFrame(rows, columns=AREAS)
 
@@ -194,13 +190,14 @@ def tests(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
 
     The thesis does not say what its blocks were. Over its four methods p = 0.0045 cannot come from six untied blocks,
     the number of seeds, but can from five or ten, so `cycles` (mean over seeds at a cycle) is the reading of choice;
-    `seeds` (mean over the cycles of a seed) stands beside it because cycles of one run are not independent.
+    `seeds` (mean over the cycles of a seed) stands beside it because cycles of one run are not independent. Cycle 0 is
+    no block: nothing has been queried by then, so that strategies of one network tie by construction.
     Only seeds that all the panel's strategies have finished take part. Table 2.1 counts as a panel of its own.
     """
     panels = compared(panels)
     if TABLE_2_1["panel"] in panels:
         panels = panels | {TABLE_2_1["name"]: panels[TABLE_2_1["panel"]] | {"strategies": TABLE_2_1["strategies"]}}
-    parts = []
+    parts, every = [], dict(by_panel(curves, panels))
     for panel, shown in by_panel(_complete(curves), panels):
         present = [name for name in panels[panel]["strategies"] if name in set(shown["strategy"])]
         absent = [name for name in panels[panel]["strategies"] if name not in present]
@@ -208,7 +205,8 @@ def tests(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
         shown = shown[shown["seed"].isin(seeds)]
         for kind, block in BLOCKS.items():
             # Rounded, for equal accuracies summed in another order must stay ties.
-            blocks = shown.pivot_table(index=block, columns="strategy", values="test_accuracy").round(12)
+            counted = shown[shown["cycle"] > 0] if block == "cycle" else shown
+            blocks = counted.pivot_table(index=block, columns="strategy", values="test_accuracy").round(12)
             blocks = blocks.reindex(columns=present)
             whole = stats.friedman(blocks)
             if absent:
@@ -221,6 +219,7 @@ def tests(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
                 ]
             )
             sizes = {"blocks_n": len(blocks), "strategies_n": len(present), "seeds_n": len(seeds)}
+            sizes["diverged"] = diverged(every[panel], *present)
             origin = {"scale": curves["scale"].iloc[0], "panel": panel, "data": shown["data"].iloc[0]}
             parts.append(part.assign(blocks=kind, **origin, **sizes))
     table = pd.concat(parts, ignore_index=True)[TESTS] if parts else pd.DataFrame(columns=TESTS)
@@ -259,6 +258,7 @@ def ranks(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
         blocks_n=len(blocks),
         settings_n=len(blocks.groupby(SETTING)),
         seeds_n=blocks.index.get_level_values("seed").nunique(),
+        diverged=counted["diverged"].sum(),
         data="; ".join(sorted(counted["data"].unique())),
     ).fillna({"strategy_b": "", "note": ""})[RANKS]
 
@@ -266,7 +266,8 @@ def ranks(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
 def costs(records: Iterable[dict], metas: Iterable[dict]) -> pd.DataFrame:
     """Mean seconds and greatest memory per setting and strategy, from records and their metas in the same order.
 
-    Times of different machines or thread counts are never averaged: each has its row.
+    Times of different machines or thread counts are never averaged: each has its row. What was only timed on a sample
+    is in the tables of `bench.times`, multiplied.
     """
     rows = [
         {
@@ -281,6 +282,7 @@ def costs(records: Iterable[dict], metas: Iterable[dict]) -> pd.DataFrame:
             },
         }
         for record, meta in zip(records, metas, strict=True)
+        if not timing_only(record["cell"]["strategy"])
     ]
     keys = COSTS[: COSTS.index("n")]
     frame = pd.DataFrame(rows, columns=[*keys, "seed", *COSTS[len(keys) + 1 :]])
@@ -292,7 +294,9 @@ def costs(records: Iterable[dict], metas: Iterable[dict]) -> pd.DataFrame:
 def thesis_2_1(tests: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
     """The thesis' Table 2.1 beside the measured p-values; `verdict` is on cycles, `verdict_seeds` on seeds.
 
-    As in the thesis, p is not corrected for the number of pairs.
+    As in the thesis, p is not corrected for the number of pairs. What is significant there and here, for the same
+    strategy, or neither there nor here `agrees`. Significant there but not here is `inconclusive`: fewer or noisier
+    runs do that. Significant for the other strategy, or only here, `disagrees`.
     """
     measured = tests[tests["panel"] == TABLE_2_1["name"]]
     # Friedman's test of only some of the four is another test.
@@ -315,9 +319,10 @@ def _verdict(row: pd.Series, kind: str) -> str:
     p, difference = row[f"p_{kind}"], row[f"mean_difference_{kind}"]
     if pd.isna(p):
         return "not measured"
-    same_side = (p < ALPHA) == (row["p_published"] < ALPHA)
+    if p >= ALPHA:
+        return "inconclusive" if row["p_published"] < ALPHA else "agrees"
     leader = row["strategy_a"] if difference > 0 else row["strategy_b"]
-    return "agrees" if same_side and row["better"] in ("", leader) else "disagrees"
+    return "agrees" if row["p_published"] < ALPHA and row["better"] in ("", leader) else "disagrees"
 
 
 def by_panel(frame: pd.DataFrame, panels: dict) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -329,12 +334,13 @@ def by_panel(frame: pd.DataFrame, panels: dict) -> Iterator[tuple[str, pd.DataFr
             yield name, shown
 
 
-def _against_random(frame: pd.DataFrame, value: str, keys: list[str]) -> pd.DataFrame:
-    """With a column `difference`: the value minus random's in the same setting at the same keys."""
-    keys = [*SETTING, *keys]
-    baseline = frame.loc[frame["strategy"] == "random", [*keys, value]].rename(columns={value: "baseline"})
-    frame = frame.merge(baseline, on=keys, how="left")
-    return frame.assign(difference=frame[value] - frame["baseline"])
+def _against_baseline(frame: pd.DataFrame, value: str, keys: list[str]) -> pd.DataFrame:
+    """With columns `baseline` (a strategy) and `difference`: to its value in the same setting at the same keys."""
+    keys = [*SETTING, *keys, "baseline"]
+    names = frame["strategy"].map(lambda name: BASELINES.get(name.partition("+")[0], "random")).astype(object)
+    values = frame.rename(columns={"strategy": "baseline", value: "reference"})[[*keys, "reference"]]
+    frame = frame.assign(baseline=names).merge(values, on=keys, how="left")
+    return frame.assign(difference=frame[value] - frame["reference"])
 
 
 def _elsewhere(curves: pd.DataFrame) -> pd.Series:
@@ -356,6 +362,12 @@ def runs(curves: pd.DataFrame) -> pd.DataFrame:
         for _, run in _complete(curves).groupby(RUN)
     ]
     return pd.DataFrame(rows, columns=[*CURVES, "area"])
+
+
+def diverged(curves: pd.DataFrame, *strategies: str) -> int:
+    """How many runs of these strategies diverged."""
+    mine = curves[curves["strategy"].isin(strategies)]
+    return len(mine.loc[mine["diverged"].astype(bool), RUN].drop_duplicates())
 
 
 def phrase(data: dict) -> str:

@@ -87,6 +87,10 @@ def test_times_table_beside_what_is_published():
     assert (naive["over_ntk"], naive["n"], naive["queries"]) == (pytest.approx(200), 2, 4)
     ntk = one(table, strategy="ntk")
     assert (ntk["over_ntk"], ntk["published"]) == (1, "")
+    full = queries(timed("ntk", 0, [1.0]), timed("ntk+kernel=full", 0, [7.0]))
+    row = one(times.times(full, CLAIMED), strategy="ntk+kernel=full")
+    assert row["over_ntk"] == pytest.approx(7)
+    assert row["published"].startswith("about 6.7")  # the same way round
 
 
 def test_runs_that_began_anew_have_no_times():
@@ -135,6 +139,8 @@ def test_claims_by_hand(table):
     low, high = scipy_stats.t.interval(0.95, 2, 0.055, scipy_stats.sem([0.0, 0.055, 0.11]))
     assert (best["measured_low"], best["measured_high"]) == (pytest.approx(low), pytest.approx(high))
     assert best["verdict"] == "inconclusive"
+    assert best["rivals"] == "entropy random"
+    assert beats["rivals"] == ""
     after = one(table, claim="2.3-first-cycle")
     assert (after["measured"], after["verdict"]) == (pytest.approx(0.951), "supported")
     assert one(table, claim="2.3-third-cycle")["verdict"] == "not measured"
@@ -142,7 +148,37 @@ def test_claims_by_hand(table):
     assert (losses["measured"], losses["panel_b"]) == (pytest.approx(0.005), "thesis-A.2b-ce")
     time = one(table, claim="2.1a-time")
     assert (time["a"], time["verdict"]) == (SAMPLE, "inconclusive")
+    assert table.loc[table["extrapolated"], "claim"].tolist() == ["2.1a-time"]
     assert time["measured"] == pytest.approx(200)
+
+
+def test_claims_say_how_their_panels_depart(table):
+    texts = {"thesis-2.2a": "without badge", "thesis-A.2b-l2": "seeds 3", "thesis-A.2b-ce": "seeds 3, lr 1"}
+    found = claims(CURVES, TIMED, PANELS, CLAIMED, texts).set_index("claim")["deviations"]
+    assert found["2.2a"] == "without badge"
+    assert found["A.2b-random"] == "seeds 3; seeds 3, lr 1"
+    assert found["2.1b-ntk"] == ""
+    assert set(table["deviations"]) == {""}
+
+
+def test_claims_count_the_runs_that_diverged():
+    again = {"cycle": 0, "epoch": 3, "learning_rate": 1.25}
+    rate = {"recipe": "l2+lr=0.3"}
+    curves = tables.curves(
+        [
+            *(record("random", seed, [0.5, 0.7], diverged=again if seed == 0 else None) for seed in range(3)),
+            *(record("ntk", seed, [0.5, 0.8]) for seed in range(3)),
+            *(record("ll4al", seed, [0.5, 0.6], diverged=again if seed == 0 else None, **rate) for seed in range(3)),
+        ]
+    )
+    rates = SETTING | rate | {"strategies": ["ll4al", "ll4al+loss=sum"]}
+    panels = PANELS | {"thesis-A.2a-lr-0.3": rates, "thesis-A.2a-random": SETTING | {"strategies": ["random"]}}
+    found = claims(curves, TIMED, panels, CLAIMED)
+    beats, rate = one(found, claim="2.1b-ntk"), one(found, claim="A.2a")
+    assert (beats["n"], beats["diverged"]) == (3, 1)  # counted, and marked
+    assert (rate["n"], rate["diverged"]) == (2, 2)  # one of random, counted; one at another rate than 0.3, left out
+    assert one(found, claim="A.2a-sum")["verdict"] == "not measured"
+    assert set(claims(CURVES, TIMED, PANELS, CLAIMED)["diverged"]) == {0}
 
 
 def test_a_claim_on_many_panels_has_a_row_for_each(table):
@@ -206,6 +242,17 @@ def test_choices_by_hand():
     view = one(table, choice="scored images")
     assert (view["thesis"], view["code"], view["strategy"]) == ("l2-augment", "l2-augment+view=augmented", "ntk")
     assert view["area_mean"] == pytest.approx(0.05)
+    assert set(table["diverged"]) == {0}
+    runs[0]["diverged"] = runs[4]["diverged"] = {"cycle": 0, "epoch": 3, "learning_rate": 1.25}
+    table = choices(tables.curves(runs), published.read("thesis-choices"))
+    assert one(table, choice="margin")["diverged"] == 2
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(7.0, "supported"), (2.0, "not supported"), (20.0, "not supported")])
+def test_about_15_percent_is_half_to_twice_that(seconds, expected):
+    panels = {"thesis-3.15": SETTING | {"strategies": ["ntk", "ntk+kernel=full"]}}
+    runs = [timed(name, seed, [s]) for seed in range(2) for name, s in (("ntk", 1.0), ("ntk+kernel=full", seconds))]
+    assert one(claims(CURVES, queries(*runs), panels, CLAIMED), claim="3.15-time")["verdict"] == expected
 
 
 @pytest.mark.parametrize("name", ["thesis-claims", "thesis-choices"])

@@ -83,7 +83,9 @@ def test_plan_prices_measured_and_unmeasured_cells(finished):
     assert "6 jobs" in text
     other = TINY | {"recipes": {"l2": {"epochs": 5}}}
     (finished / "other.yaml").write_text(yaml.safe_dump(other))
-    assert "probed" in bench("plan", "--scale", "other.yaml", "--device", "cpu", cwd=finished).stdout
+    assert "queries are not counted" not in text
+    text = bench("plan", "--scale", "other.yaml", "--device", "cpu", cwd=finished).stdout
+    assert "probed: training and evaluation only, queries are not counted" in text
 
 
 def test_doctor_names_what_is_missing_and_what_to_type(finished):

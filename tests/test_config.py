@@ -52,7 +52,8 @@ def test_defaults_are_the_papers_values():
         assert (protocol["initial"], protocol["query"], protocol["subset"]) == (initial, 1000, 6000)
     assert paper["recipes"]["l2-cifar100"]["lr"] == 1.0
     assert paper["recipes"]["l2-cifar100"]["epochs"] == 200
-    assert set(grid.deviations(paper).values()) == {""}
+    departing = {name: text for name, text in grid.deviations(paper).items() if text}
+    assert departing == {"thesis-2.1b": grid.STAND_IN}
 
 
 def test_a_partial_recipe_keeps_its_named_defaults():
@@ -177,6 +178,43 @@ def test_deviations_name_what_differs_and_only_that(tiny):
     assert "momentum" not in text
 
 
+def texts(tiny: dict, **panels: dict) -> dict[str, str]:
+    return grid.deviations(tiny | {"lookahead": tiny["lookahead"] | {"panels": panels}})
+
+
+def test_deviations_name_the_strategies_that_are_not_there(tiny):
+    found = texts(
+        tiny,
+        **{
+            "thesis-2.2a": PANEL,
+            "thesis-2.1a": PANEL | {"strategies": ["naive+timed=sample", "ntk"]},
+            "thesis-2.1b": PANEL | {"strategies": ["random", "ntk", "one-step", "infinite+kernel=convnet"]},
+        },
+    )
+    assert found["thesis-2.2a"].endswith(", without badge, without ll4al, without ntk")
+    assert found["thesis-2.1a"].endswith(", naive only timed, without ntk+solve=resolve")
+    assert found["thesis-2.1b"].endswith(", without infinite, without gp, without gp-random")
+    assert grid.STAND_IN not in found["thesis-2.1b"]
+    assert grid.STAND_IN in texts(tiny, mine=PANEL | {"strategies": ["gp"]})["mine"]
+
+
+@pytest.mark.parametrize("path", sorted((REPO / "config").glob("*.yaml")), ids=lambda path: path.stem)
+def test_panels_about_rates_name_their_rate(path):
+    """Only so do their tables leave out runs that diverged and ended at another rate."""
+    for name, panel in configuration.load(path.stem)["lookahead"]["panels"].items():
+        if "-lr-" in name:
+            assert f"+lr={name.partition('-lr-')[2]}" in panel["recipe"], name
+
+
+def test_true_steps_have_few_candidates():
+    """They predict all candidates for every candidate."""
+    paper = configuration.load("paper")
+    panels = [p for p in paper["lookahead"]["panels"].values() if "one-step+step=true" in p["strategies"]]
+    assert panels
+    for panel in panels:
+        assert grid.settings(paper, panel["dataset"], panel["recipe"])["protocol"]["subset"] <= 400
+
+
 def test_a_recipe_may_be_named_with_what_departs_from_it(tiny):
     plain = grid.settings(tiny, "digits", "l2")
     changed = grid.settings(tiny, "digits", "l2+lr=0.3+subset=9+view=augmented+statistics=released")
@@ -187,10 +225,14 @@ def test_a_recipe_may_be_named_with_what_departs_from_it(tiny):
 
 
 def test_panels_of_a_sweep_that_the_papers_do_not_have_are_compared_with_one_they_have(tiny):
-    panels = {"thesis-2.3-width-8": PANEL, "thesis-9": PANEL}
-    texts = grid.deviations(tiny | {"lookahead": tiny["lookahead"] | {"panels": panels}})
-    assert "subset 40 (paper 4000)" in texts["thesis-2.3-width-8"]
-    assert texts["thesis-9"] == "a panel of this suite's own"
+    names = ["thesis-2.3-width-8", "thesis-A.3c-lr-0.5", "thesis-9", "mine", "choices-mine", "my-width-8"]
+    found = texts(tiny, **dict.fromkeys(names, PANEL), **{"thesis-2.3-width-small": PANEL | {"width": 40}})
+    assert "subset 40 (paper 4000)" in found["thesis-2.3-width-8"]
+    assert "width 8 (paper 40/80/160/320/640)" in found["thesis-2.3-width-8"]
+    assert "width" not in found["thesis-2.3-width-small"]
+    assert "lr 0.5 (paper 0.1/0.3)" in found["thesis-A.3c-lr-0.5"]
+    for own in names[2:]:
+        assert found[own] == "a panel of this suite's own"
 
 
 def test_cells_shared_by_panels_run_once(tiny):

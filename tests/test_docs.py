@@ -6,9 +6,13 @@ import subprocess
 
 import pytest
 from conftest import REPO
+from test_claims import CLAIMED, CURVES, PANELS, SAMPLE, TIMED
 
 from bench import __main__ as cli
-from bench import docs
+from bench import config as configuration
+from bench import docs, published, tables
+from bench.choices import choices
+from bench.claims import claims
 
 COMMANDS = sorted(set(re.findall(r"python -m bench [^\n`#]*[^\n`# ]", docs.README.read_text())))
 
@@ -32,6 +36,60 @@ def test_files_named_in_the_readme_exist():
     text = docs.README.read_text()
     for path in re.findall(r"\]\(([^)#]+)\)", text):
         assert (REPO / path).exists(), path
+
+
+@pytest.fixture
+def cpu(tmp_path, monkeypatch):
+    """A checkout whose scale cpu has the made runs of the tests of claims, one of them diverged."""
+    curves = CURVES.assign(diverged=(CURVES["strategy"] == "ntk") & (CURVES["seed"] == 0))
+    made = {
+        "summary": tables.summary(curves, PANELS, dict.fromkeys(PANELS, "seeds 3 (paper 6)") | {"thesis-2.1b": ""}),
+        "areas": tables.areas(curves, PANELS),
+        "choices": choices(curves, published.read("thesis-choices")),
+        "claims": claims(curves, TIMED, PANELS, CLAIMED),
+    }
+    for name, frame in made.items():
+        tables.write(frame, tmp_path / f"results/cpu/tables/lookahead-{name}.csv")
+    monkeypatch.setattr(configuration, "ROOT", tmp_path)
+    return tmp_path
+
+
+def test_results_say_the_baseline_and_what_diverged(cpu):
+    text = docs.cpu_results()
+    assert re.search(r"`ntk` \|.*\| `random` \|.*\| 3 \(1 diverged\) \|", text)
+    assert re.search(r"`entropy` \|.*\| `random` \|.*\| 3 \|", text)
+    assert "- thesis-2.1b: digits, 1,300 train / 497 test. Not the thesis': nothing." in text
+
+
+def test_claims_say_their_rivals_and_marks(cpu):
+    rows = {line.split(" | ")[0]: line for line in docs.cpu_claims().splitlines()}
+    assert f"(`{SAMPLE}` to `ntk`)" in rows["| 2.1a"]
+    assert "(extrapolated) |" in rows["| 2.1a"]
+    assert "(`ntk` to `entropy`, the best of `entropy`, `random`)" in rows["| 2.2a"]
+    assert "(1 diverged) |" in rows["| 2.2a"]
+    (absent,) = [line for line in rows if line.startswith("Not measured")]
+    assert "2.1b-gp" in absent
+    assert "2.2a" not in absent
+
+
+def test_choices_without_rows_are_a_sentence(cpu):
+    assert docs.cpu_choices() == "No choice has finished runs of both its arms at this scale."
+
+
+def test_only_figures_that_show_something_are_linked(cpu):
+    assert docs.cpu_figures() == "Figures: none yet."
+    (cpu / "figures/cpu").mkdir(parents=True)
+    for name in ("thesis-2.1b", "thesis-2.3", "thesis-3.15"):  # the last has no panel here, fig. 2.2 no file
+        (cpu / f"figures/cpu/{name}.png").touch()
+    text = docs.cpu_figures()
+    assert text.startswith("![look-ahead by four models on MNIST](figures/cpu/thesis-2.1b.png)\n\nFigures: ")
+    assert re.findall(r" \[([^]]+)\]", text) == ["thesis-2.1b", "thesis-2.3"]
+
+
+def test_naive_look_ahead_is_priced_apart():
+    # 15 epochs for each of 4,000 candidates at 101, 121 .. 261 images; 200 epochs at 100, 120 .. 280
+    times = 15 * 4000 * sum(range(101, 281, 20)) / (200 * sum(range(100, 281, 20)))
+    assert f"train on {times:.0f} times as many images" in docs.retraining()
 
 
 def test_targets_named_in_the_readme_exist():

@@ -45,7 +45,11 @@ VARIANTS = {
 
 def of(panel: str, strategies: list[str]) -> list[str]:
     """The strategies of a panel; those of learning rates and losses have few."""
-    few = {"thesis-A.2a": ("ll4al", "random"), "thesis-A.2b": ("ntk", "random"), "thesis-A.3": ("ll4al", "random")}
+    few = {
+        "thesis-A.2a": ("ll4al", "ll4al+loss=sum", "random"),
+        "thesis-A.2b": ("ntk", "random"),
+        "thesis-A.3": ("ll4al", "random"),
+    }
     allowed = next((names for start, names in few.items() if panel.startswith(start)), strategies)
     return [strategy for strategy in strategies if strategy in allowed]
 
@@ -108,7 +112,7 @@ def digits(*panels: str) -> dict:
 
 CASES = {
     "paper": (SETTINGS, SIX, 6, 10),
-    "variants": (VARIANTS, [*NTKS, "ll4al", "random"], 2, 4, ("ll4al+lr=1", "l2+lr=0.3")),
+    "variants": (VARIANTS, [*NTKS, "ll4al", "ll4al+loss=sum", "random"], 2, 4, ("ll4al+lr=1", "l2+lr=0.3")),
     "two cycles, long names": ({name: SETTINGS[name] for name in ("thesis-2.2a", "thesis-A.1b")}, LONG, 2, 2),
     "one seed, one panel each": (digits("thesis-2.2b", "thesis-A.1d"), SIX[:3], 1, 6),
     "one cycle": (digits("thesis-2.2a", "thesis-A.1a"), SIX[:2], 2, 1),
@@ -224,6 +228,22 @@ def test_rates_leave_out_what_diverged_and_say_so():
         }
     (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
     assert "Runs that diverged: 2 of ll4al in A.3a-lr-1, " in note
+
+
+def test_rates_show_both_losses_of_ll4al():
+    drawn = made(VARIANTS, ["ll4al", "ll4al+loss=sum", "random"], 2, 3)
+    lines = {line.get_label(): line for line in figures.draw("thesis-A.2", drawn).axes[0].lines}
+    both = [lines["ll4al, rate 0.1"], lines["ll4al+loss=sum, rate 0.1"]]
+    assert both[0].get_color() == both[1].get_color()  # of the rate
+    assert [line.get_linestyle() for line in both] == ["-", ":"]
+
+
+def test_ranks_say_how_many_runs_diverged():
+    settings = {"thesis-A.1a": ("mnist", "wrn", 640)}
+    for diverged, said in ((("l2",), True), ((), False)):
+        figure = figures.draw("lookahead-ranks", made(settings, SIX, 3, 3, diverged))
+        (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
+        assert ("Runs that diverged: 3." in note) == said
 
 
 def test_widths_show_the_gain_over_random():

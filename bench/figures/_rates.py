@@ -1,8 +1,11 @@
-"""Runs at several learning rates: one colour per rate, random dashed (thesis figs A.2a and A.3)."""
+"""Runs at several learning rates: one colour per rate, random dashed, variants dotted (thesis figs A.2a and A.3)."""
 
 import pandas as pd
 
 from bench.figures import _curves, _style
+
+BROKEN = {"linestyle": "--", "markerfacecolor": "white"}
+DOTTED = {"linestyle": ":", "markerfacecolor": "white"}
 
 
 def series(summary: pd.DataFrame, pattern: str) -> dict[str, pd.DataFrame]:
@@ -19,5 +22,5 @@ def looks(names) -> dict[str, dict]:
     """A style per name of `series`."""
     rates = sorted({name.rpartition(" ")[2] for name in names}, key=float)
     colours = _style.ladder(rates)
-    broken = {"linestyle": "--", "markerfacecolor": "white"}
-    return {name: colours[name.rpartition(" ")[2]] | (broken if name.startswith("random") else {}) for name in names}
+    broken = {name: BROKEN if name.startswith("random") else DOTTED if "+" in name else {} for name in names}
+    return {name: colours[name.rpartition(" ")[2]] | broken[name] for name in names}

@@ -61,5 +61,6 @@ def _footnote(figure: Figure, table: pd.DataFrame) -> None:
         f"(settings: {friedman['settings_n']}, seeds: {friedman['seeds_n']}).",
         f"Friedman's test: p = {friedman['value']:.2g}." if tested else f"No test: {friedman['note']}.",
         "A bar joins strategies that Nemenyi's test does not tell apart at 0.05." if tested else "",
+        f"Runs that diverged: {friedman['diverged']}." if friedman["diverged"] else "",
         "" if friedman["scale"] == "paper" else "Departures from the paper: as in the figures of its panels.",
     )

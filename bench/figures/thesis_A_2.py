@@ -12,9 +12,6 @@ PANELS = ("thesis-A.2a-random", "thesis-A.2a-lr-*", "thesis-A.2b-l2", "thesis-A.
 LOSSES = {"thesis-A.2b-l2": "L2", "thesis-A.2b-ce": "cross-entropy"}
 
 
-BROKEN = {"linestyle": "--", "markerfacecolor": "white"}
-
-
 def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     summary = tables["lookahead-summary"]
     random = summary[(summary["panel"] == PANELS[0]) & (summary["strategy"] == "random")]
@@ -24,7 +21,7 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
         rows = dict(list(summary[summary["panel"] == panel].groupby("strategy")))
         for strategy, style in _style.styles(rows).items():
             losses[f"{strategy}, {loss}"] = rows[strategy]
-            looks[f"{strategy}, {loss}"] = style | (BROKEN if loss != "L2" else {})
+            looks[f"{strategy}, {loss}"] = style | (_rates.BROKEN if loss != "L2" else {})
     parts = [_part("(a)", ({"random": random} if len(random) else {}) | rates), _part("(b)", losses)]
     return _curves.compose(summary, PANELS, parts, _style.styles(["random"]) | _rates.looks(rates) | looks)
 
