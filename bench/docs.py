@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench import config, grid, registry
+from bench.perf.bars import fractions
 from bench.perf.quiet import FOREIGN
 
 MANUAL = config.ROOT / "config/README.md"
@@ -213,6 +214,7 @@ def kernel_speed() -> str:
         cells = cells if row.met != "not measured" else (cells[0], "", "", "")
         kernel = KERNELS[row.output]
         lines.append(f"| {row.net} | {kernel} | {row.points} | {row.against} | {' | '.join(cells)} | {row.met} |")
+    of_limit = fractions(rows)
     ours = rows[(rows.contender == "ours") & (rows.group == "peers")]
     parts = ["convolutions", "batched_products", "products", "rest"]
     lines += [
@@ -224,7 +226,7 @@ def kernel_speed() -> str:
         start = (
             f"| {row.net} {row.width} | {KERNELS[row.output]} | {row.points} | {row.seconds:.3g} | {row.peak_gib:.1f} "
         )
-        lines.append(f"{start}| {row.gemm_fraction:.0%} | {shares} |")
+        lines.append(f"{start}| {of_limit[row.Index]:.0%} | {shares} |")
     rates = ours.gemm_gflops
     disturbed = rows[rows.foreign > FOREIGN]
     speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
