@@ -146,7 +146,7 @@ def cpu_claims() -> str:
         arms = f"`{row.a}`" + (f" to `{row.b}`" if isinstance(row.b, str) else "")
         if isinstance(row.rivals, str):
             arms += f", the best of {', '.join(f'`{name}`' for name in row.rivals.split())}"
-        marks = " (extrapolated)" * row.extrapolated + _diverged(row.diverged)
+        marks = (" (extrapolated)" if row.extrapolated else "") + _diverged(row.diverged)
         where = f", {row.panel.removeprefix('thesis-')}" if (claims["claim"] == row.claim).sum() > 1 else ""
         lines.append(
             f"| {row.figure} | {row.statement} ({arms}{where}) | {row.published} | {shown}{unit}{marks} "

@@ -50,12 +50,12 @@ def report(table: pd.DataFrame) -> str:
         **{"minutes/job": (table["seconds_per_job"] / 60).round(1), "hours left": hours.round(1), "how": table["how"]}
     )
     first = table.iloc[0]
-    uncounted = "\nprobed: training and evaluation only, queries are not counted" * (table["how"] == "probed").any()
+    probed = (table["how"] == "probed").any()
     return (
         f"scale {first['scale']} on {first['processor']} ({first['device']}, {first['threads']} threads)\n"
         f"{shown.to_string(index=False)}\n"
         f"{table['jobs'].sum()} jobs, {hours.sum():.1f} hours left one at a time; k at a time take about 1/k of that"
-        f"{uncounted}"
+        + ("\nprobed: training and evaluation only, queries are not counted" if probed else "")
     )
 
 
