@@ -159,7 +159,7 @@ def _plan(a: argparse.Namespace) -> None:
 
 def _perf(a: argparse.Namespace) -> None:
     from bench import figures, tables
-    from bench.perf import figure, kernels, lookahead
+    from bench.perf import figure, kernels, lookahead, lookahead_figure
     from bench.perf.bars import bars
 
     if a.what == "kernels":
@@ -167,7 +167,7 @@ def _perf(a: argparse.Namespace) -> None:
         reached, drawn = bars(table), figure.draw(table)
     else:
         table = lookahead.run(a.out / "lookahead.csv", only=a.only)
-        reached, drawn = lookahead.bars(table), lookahead.draw(table)
+        reached, drawn = lookahead.bars(table), lookahead_figure.draw(table)
     tables.write(reached, a.out / f"{a.what}-bars.csv")
     figures.save(drawn, a.out / a.what)
     print(reached.to_string(index=False, float_format="%.2f", na_rep=""))

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import time
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -16,9 +15,10 @@ import torch.nn.functional as F
 from bench import nets, registry
 from bench.kernels.gram import gram
 from bench.kernels.lookahead import block, distance, mlmoc, one_by_one, posterior, resolve
-from bench.perf import bars, figure, kernels, lookahead, quiet
+from bench.perf import bars, figure, kernels, lookahead, lookahead_figure, quiet
 from bench.perf.program import export
-from bench.seeds import torch_stream
+from bench.seeds import stream, torch_stream
+from bench.strategies import badge
 
 
 def test_a_busy_stranger_is_noticed():
@@ -171,15 +171,11 @@ TINY = lookahead.Case(labelled=6, candidates=12, outputs=3)
 @pytest.mark.parametrize("contender", [*lookahead.CONTENDERS, *lookahead.BADGE])
 def test_every_look_ahead_contender_runs(contender, monkeypatch):
     monkeypatch.setitem(lookahead.SAMPLE, "block formula", 4)
-    monkeypatch.setattr(lookahead, "RETRAINING", replace(lookahead.RETRAINING, epochs=1))
+    monkeypatch.setattr(lookahead, "EPOCHS", 1)
     found = lookahead.measured(TINY, contender)
     assert found["seconds"] > 0
     assert found["sample"] == {"block formula": 4, "retraining": 3}.get(contender, 12)
     assert ("matrices" in found) == (contender in lookahead.READINGS)
-
-
-def test_badge_chooses_the_same_either_way():
-    assert lookahead.badge(TINY, True).tolist() == lookahead.badge(TINY, False).tolist()
 
 
 def test_look_ahead_contenders_score_the_same():
@@ -194,6 +190,12 @@ def test_look_ahead_contenders_score_the_same():
     assert scores.min() > 0
     for each in loops:
         torch.testing.assert_close(each, scores, rtol=1e-10, atol=1e-10)
+
+
+def test_badge_contenders_choose_the_same():
+    h, q = torch.randn(2, 30, 7, generator=torch_stream(0), dtype=torch.float64)
+    chosen = [work(h, q[:, :4], 12, stream(0)) for work in (badge.kmeans_plus_plus, lookahead.materialised)]
+    assert chosen[0].tolist() == chosen[1].tolist()
 
 
 def test_look_ahead_run_writes_its_table(tmp_path):
@@ -231,7 +233,7 @@ def test_look_ahead_bars():
 def test_look_ahead_figure_marks_what_is_extrapolated(kept):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        drawn = lookahead.draw(look_ahead_table().iloc[:kept])
+        drawn = lookahead_figure.draw(look_ahead_table().iloc[:kept])
         drawn.draw_without_rendering()
     texts = [text.get_text() for text in drawn.axes[0].texts]
     assert sum("extrapolated from" in text for text in texts) == (len(lookahead.SAMPLE) if kept == 99 else 0)

@@ -10,16 +10,12 @@ Contenders, all in float64 on all cores, each in a process of its own with the s
     retraining              SGD, 15 epochs per candidate from the weights of f_L, and its outputs on all candidates
     kernel blocks           the pNTK of that network on the L + U images: what the forms above take as given
     add, score again        a step of sequential querying
-
-and, apart from look-ahead, as many candidates as there are labels chosen by k-means++ among their gradient embeddings:
-
-    BADGE, factored         the embeddings stay outer products of O and d numbers
-    BADGE, materialised     the embeddings as U x (d O) numbers, then the same k-means++
+    badge, by factors       BADGE's choice of 100 among U rank-one embeddings that are never made
+    badge, materialised     the same k-means++ on the embeddings, (U, 640 O), making them included
 
 The candidate-by-candidate ones are timed on a sample of candidates; their times for all are extrapolated, and marked.
 """
 
-import copy
 import json
 import os
 import sys
@@ -27,28 +23,27 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 
-import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from torch import Tensor
 
-from bench import nets
+from bench import machine, nets
 from bench.errors import UserError
-from bench.figures import _style
 from bench.kernels.gram import gram
 from bench.kernels.lookahead import add, block, distance, mlmoc, one_by_one, posterior, resolve
 from bench.perf import quiet
 from bench.perf.kernels import answer
 from bench.progress import say
 from bench.seeds import stream, torch_stream
-from bench.strategies.badge import kmeans_plus_plus
-from bench.train import Recipe, fit, predict
+from bench.strategies import Query, badge, naive, top
+from bench.strategies._distances import squared_distances
+from bench.train import Recipe
 
 NET, WIDTH, SHAPE = "wrn", 64, (1, 14, 14)  # of scale cpu on MNIST
-RETRAINING = Recipe("mse", "constant", False, 0.1, None, 0.9, 1e-4, epochs=15, batch=128, augment="none")
+RECIPE = Recipe("mse", "onecycle", True, 1.25, None, 0.9, 1e-4, epochs=200, batch=128, augment="none")
+EPOCHS = 15  # of retraining
+FEATURES, CENTRES = 640, 100  # of BADGE: the thesis' width, and how many are chosen
 SAMPLE = {"block formula": 200, "re-solve": 100, "retraining": 3}  # candidates timed
 READINGS = ("posterior, from f_lin", "posterior, from f_L")
 
@@ -65,13 +60,12 @@ BASE = Case()
 
 COLUMNS = [
     *("labelled", "candidates", "outputs", "group", "contender", "seconds", "sample", "repeats", "foreign"),
-    *("matrices", "note"),
+    *("matrices", "note", "processor"),
 ]
 CONTENDERS = (*READINGS, *SAMPLE, "kernel blocks", "add, score again")
-BADGE = ("BADGE, factored", "BADGE, materialised")
-FEATURES = 512  # d of BADGE's: the penultimate features of a ResNet18
+BADGE = ("badge, by factors", "badge, materialised")
 GROWTH = {"labelled": "L", "candidates": "U", "outputs": "O"}
-FACTORS = (0.25, 0.5, 2)  # of the size of the contenders
+FACTORS = (0.25, 2)  # of the size of the contenders
 
 # (what, against, how many times as fast at least, or None: only shown)
 BARS = [
@@ -87,18 +81,19 @@ def run(out: Path, base: Case = BASE, only: str | None = None) -> pd.DataFrame:
     """Measure every contender at the size `base` and how the posterior form grows from there; write the table."""
     from bench import tables
 
-    jobs = [(base, contender) for contender in (*CONTENDERS, *BADGE)]
+    jobs = [(base, contender) for contender in CONTENDERS]
+    jobs += [(replace(base, group="badge"), contender) for contender in BADGE]
     for what in GROWTH:
         sizes = [max(2, int(factor * getattr(base, what))) for factor in FACTORS]
         jobs += [(replace(base, **{what: n}, group=f"growth in {what}"), name) for n in sizes for name in READINGS]
-    rows = []
+    on, rows = f"{machine.processor()}, {os.cpu_count()} cores", []
     for case, contender in jobs:
         if only and only not in f"{case} {contender}":
             continue
         if (foreign := quiet.wait(patience=60)) > quiet.FOREIGN:
             say(f"others use {foreign:.0%} of this machine; numbers below are marked")
         found = answer([sys.executable, "-m", "bench.perf.lookahead", json.dumps(asdict(case)), contender])
-        rows.append(asdict(case) | {"contender": contender, "note": ""} | found)
+        rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | found)
         size = f"L = {case.labelled}, U = {case.candidates}, O = {case.outputs}"
         say(f"{contender:<24}{size:<32}{_words(rows[-1])}")
         tables.write(pd.DataFrame(rows, columns=COLUMNS), out)
@@ -116,7 +111,7 @@ def _words(row: dict) -> str:
 
 def bars(table: pd.DataFrame) -> pd.DataFrame:
     """One row per ratio within the run: the one wanted, the one had, and whether."""
-    table = table[(table.group == "contenders") & table.seconds.notna()].set_index("contender")
+    table = table[table.group.isin(("contenders", "badge")) & table.seconds.notna()].set_index("contender")
     seconds = dict(table.seconds)
     if "kernel blocks" in seconds and READINGS[0] in seconds:
         seconds["kernel blocks and posterior"] = seconds["kernel blocks"] + seconds[READINGS[0]]
@@ -138,48 +133,6 @@ def _met(quantity: str, wanted: float | None, had: float | None, **_: str) -> st
     return "yes" if (had >= wanted if quantity == "times as fast" else had <= wanted) else "no"
 
 
-def draw(table: pd.DataFrame) -> Figure:
-    with mpl.rc_context(_style.STYLE):
-        figure = Figure(figsize=(_style.TEXT_WIDTH, 4.2), layout="constrained")
-        grid = figure.add_gridspec(2, 3, height_ratios=(1.3, 1))
-        _contenders(figure.add_subplot(grid[0, :]), table[(table.group == "contenders") & table.seconds.notna()])
-        for place, (what, letter) in enumerate(GROWTH.items()):
-            axes = figure.add_subplot(grid[1, place])
-            rows = table[table.group.isin(("contenders", f"growth in {what}")) & table.contender.isin(READINGS)]
-            _growth(axes, rows.dropna(subset=["seconds"]).sort_values(what), what)
-            axes.set_xlabel(f"{what} {letter}")
-            axes.set_ylabel("" if place else "seconds")
-        return figure
-
-
-def _contenders(axes: Axes, table: pd.DataFrame) -> None:
-    for place, row in enumerate(table.itertuples()):
-        sampled = row.sample < row.candidates
-        axes.barh(place, row.seconds, color="0.85" if sampled else "#0072B2", edgecolor="0.3", hatch="///" * sampled)
-        text = f" {row.seconds:.3g} s" + (f", extrapolated from {row.sample:.0f} candidates" if sampled else "")
-        axes.annotate(text, (row.seconds, place), va="center", fontsize=_style.SMALL)
-    names = {"retraining": f"retraining ({NET}, width {WIDTH})", "kernel blocks": f"pNTK ({NET}, width {WIDTH})"}
-    axes.set_yticks(range(len(table)), [names.get(name, name) for name in table.contender])
-    axes.invert_yaxis()
-    axes.grid(False, axis="y")
-    if len(table):
-        first = table.iloc[0]
-        axes.set_xscale("log")
-        axes.margins(x=0.25)
-        axes.set_xlabel(f"seconds, L = {first.labelled}, U = {first.candidates}, O = {first.outputs}")
-
-
-def _growth(axes: Axes, table: pd.DataFrame, what: str) -> None:
-    for (name, rows), marker in zip(table.groupby("contender"), "os", strict=False):
-        axes.plot(rows[what], rows.seconds, f"{marker}-", label=name.removeprefix("posterior, "), markersize=3)
-    if len(table):
-        axes.set_xscale("log", base=2)
-        axes.set_yscale("log")
-        axes.set_xticks(sorted(table[what].unique()))
-        axes.xaxis.set_major_formatter("{x:g}")
-        axes.legend()
-
-
 def inputs(case: Case) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """Kernel blocks of points with random features, labels less outputs, and outputs: what `posterior` wants."""
     normal = partial(torch.randn, generator=torch_stream(0, "data"), dtype=torch.float64)
@@ -195,8 +148,7 @@ def measured(case: Case, contender: str) -> dict:
     if contender in ("retraining", "kernel blocks"):
         return _network(case, contender)
     if contender in BADGE:
-        timing = quiet.measure(lambda: badge(case, contender == BADGE[0]), budget=20)
-        return asdict(timing) | {"sample": case.candidates}
+        return _badge(case, contender)
     k_ll, k_ul, k_uu, residual, prior = inputs(case)
     labels = torch.eye(case.outputs).double()[prior.argmax(1)]
     if contender in SAMPLE:
@@ -221,34 +173,38 @@ def measured(case: Case, contender: str) -> dict:
     return asdict(timing) | {"sample": case.candidates, "matrices": matrices}
 
 
-def badge(case: Case, factored: bool) -> np.ndarray:
-    """The candidates that BADGE chooses, with and without its embeddings in memory."""
-    normal = partial(torch.randn, generator=torch_stream(0, "data"), dtype=torch.float64)
-    features, factors = normal(case.candidates, FEATURES), normal(case.candidates, case.outputs)
-    if not factored:  # one factor of length 1: the same function on whole embeddings
-        features = (factors[:, :, None] * features[:, None]).flatten(1)  # (U, O d)
-        factors = torch.ones(case.candidates, 1, dtype=torch.float64)
-    return kmeans_plus_plus(features, factors, case.labelled, stream(0, "query"))
-
-
 def _network(case: Case, contender: str) -> dict:
     """Retraining on each candidate, or the kernel that spares it; on noise, which costs what images cost."""
     net = nets.build(NET, SHAPE, case.outputs, WIDTH, torch_stream(0, "init")).eval()
     x = torch.randn(case.labelled + case.candidates, *SHAPE, generator=torch_stream(0, "data"))
     if contender == "kernel blocks":
-        timing = quiet.measure(lambda: gram(net.double(), x.double(), output="pseudo"), repeats=1, at_most=3, budget=30)
+        timing = quiet.measure(lambda: gram(net.double(), x.double(), output="pseudo"), repeats=1, at_most=1)
         return asdict(timing) | {"sample": case.candidates}
-    candidates, y = x[case.labelled :], torch.arange(case.labelled + 1) % case.outputs
-    reference = predict(net, candidates)
+    y = torch.arange(case.labelled) % case.outputs
+    query = Query(net, x[: case.labelled], y, x[case.labelled :], RECIPE)
     sample = min(SAMPLE[contender], case.candidates)
+    timing = quiet.measure(lambda: naive.scores(query, range(sample), EPOCHS, 0), repeats=1, at_most=1)
+    return _extrapolated(timing, sample, case)
 
-    def work() -> None:
-        for i in range(sample):
-            trained = copy.deepcopy(net)
-            fit(trained, torch.cat([x[: case.labelled], candidates[i : i + 1]]), y, RETRAINING, 0, 0)
-            distance(predict(trained, candidates), reference)
 
-    return _extrapolated(quiet.measure(work, repeats=1, at_most=2, budget=30), sample, case)
+def _badge(case: Case, contender: str) -> dict:
+    h = torch.randn(case.candidates, FEATURES, generator=torch_stream(0, "features"), dtype=torch.float64)
+    q = torch.randn(case.candidates, case.outputs, generator=torch_stream(0, "factors"), dtype=torch.float64)
+    work = badge.kmeans_plus_plus if contender == BADGE[0] else materialised
+    size = min(CENTRES, case.candidates)
+    return asdict(quiet.measure(lambda: work(h, q, size, stream(0, "query")), budget=20)) | {"sample": case.candidates}
+
+
+def materialised(features: Tensor, factors: Tensor, size: int, stream: np.random.Generator) -> np.ndarray:
+    """`badge.kmeans_plus_plus` the direct way, on embeddings that are all different."""
+    embeddings = (factors[:, :, None] * features[:, None]).flatten(1)  # (U, O d)
+    norms = embeddings.square().sum(1)  # (U,)
+    chosen, nearest = [int(top(norms, 1, stream)[0])], torch.full_like(norms, torch.inf)
+    while len(chosen) < size:
+        centre = chosen[-1]
+        nearest = nearest.minimum(squared_distances(embeddings @ embeddings[centre], norms, norms[centre]))
+        chosen.append(int(stream.choice(len(norms), p=(nearest / nearest.sum()).numpy())))
+    return np.array(chosen)
 
 
 def _extrapolated(timing: quiet.Timing, sample: int, case: Case) -> dict:
