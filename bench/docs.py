@@ -237,7 +237,7 @@ def kernel_speed() -> str:
 def lookahead_speed() -> str:
     """Scoring all candidates: the posterior form beside its alternatives, from results/perf/."""
     rows = pd.read_csv(config.ROOT / "results/perf/lookahead.csv")
-    rows = rows[rows.group == "contenders"]
+    rows = rows[rows.group.isin(("contenders", "badge"))]
     base = rows.iloc[0]
     lines = _head(f"L = {base.labelled}, U = {base.candidates}, O = {base.outputs}, float64", "seconds", "how")
     for row in rows.itertuples():
