@@ -199,7 +199,7 @@ def test_badge_contenders_choose_the_same():
 
 
 def test_look_ahead_run_writes_its_table(tmp_path):
-    found = lookahead.run(tmp_path / "lookahead.csv", TINY, only="block formula")
+    found = lookahead.run(tmp_path / "lookahead.csv", TINY, only="block formula", patience=0.0)
     assert list(found.contender) == ["block formula"]
     assert found.seconds.notna().all(), found.note.tolist()
     written = pd.read_csv(tmp_path / "lookahead.csv")

@@ -77,8 +77,11 @@ BARS = [
 MATRICES = 2.0  # most memory, in units of U x U numbers, K_UU and S included
 
 
-def run(out: Path, base: Case = BASE, only: str | None = None) -> pd.DataFrame:
-    """Measure every contender at the size `base` and how the posterior form grows from there; write the table."""
+def run(out: Path, base: Case = BASE, only: str | None = None, patience: float = 60.0) -> pd.DataFrame:
+    """Measure every contender at the size `base` and how the posterior form grows from there; write the table.
+
+    Before each measurement the machine has `patience` seconds to become quiet.
+    """
     from bench import tables
 
     jobs = [(base, contender) for contender in CONTENDERS]
@@ -90,7 +93,7 @@ def run(out: Path, base: Case = BASE, only: str | None = None) -> pd.DataFrame:
     for case, contender in jobs:
         if only and only not in f"{case} {contender}":
             continue
-        if (foreign := quiet.wait(patience=60)) > quiet.FOREIGN:
+        if (foreign := quiet.wait(patience)) > quiet.FOREIGN:
             say(f"others use {foreign:.0%} of this machine; numbers below are marked")
         found = answer([sys.executable, "-m", "bench.perf.lookahead", json.dumps(asdict(case)), contender])
         rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | found)
