@@ -22,7 +22,7 @@ from fnmatch import fnmatch
 import pandas as pd
 
 from bench import stats, times
-from bench.tables import SETTING, diverged, runs
+from bench.tables import diverged, of_setting, runs
 
 CLAIMS = [
     *("scale", "data", "claim", "figure", "statement", "published", "panel", "panel_b", "a", "b", "rivals", "quantity"),
@@ -68,13 +68,13 @@ def _measure(row: dict, curves: pd.DataFrame, finished: pd.DataFrame, queries: p
     here, there = panels[row["panel"]], panels[row["panel_b"]]
     quantity, _, cycle = row["quantity"].partition("-")
     if quantity == "time":
-        return _time(row, _of(queries, here))
+        return _time(row, of_setting(queries, here))
     if quantity == "cycle":
-        rows = _of(curves, here)
+        rows = of_setting(curves, here)
         mine = rows[(rows["strategy"] == row["a"]) & (rows["cycle"] == int(cycle))].set_index("seed")["test_accuracy"]
         return _described(mine, rows) | {"diverged": diverged(rows, row["a"])}
     column = {"area": "area", "final": "test_accuracy"}[quantity]
-    ours, theirs = _of(finished, here), _of(finished, there)
+    ours, theirs = of_setting(finished, here), of_setting(finished, there)
     b, rivals = row["b"], theirs[theirs["strategy"].isin(set(there["strategies"]) - {row["a"]})]
     best = {}
     if b == "best" and len(rivals):
@@ -83,7 +83,7 @@ def _measure(row: dict, curves: pd.DataFrame, finished: pd.DataFrame, queries: p
         best = {"b": b, "rivals": " ".join(areas.index)}
     mine = ours[ours["strategy"] == row["a"]].set_index("seed")[column]
     other = theirs[theirs["strategy"] == b].set_index("seed")[column]
-    again = diverged(_of(curves, here), row["a"]) + diverged(_of(curves, there), b)
+    again = diverged(of_setting(curves, here), row["a"]) + diverged(of_setting(curves, there), b)
     return _described((mine - other).dropna(), ours) | best | {"diverged": again}
 
 
@@ -94,10 +94,6 @@ def _time(row: dict, queries: pd.DataFrame) -> dict:
     part = queries[queries["strategy"].isin([a, row["b"]])]
     found = {"a": a, "n": n, "measured": mean, "measured_low": low, "measured_high": high} | _origin(queries)
     return found | {"extrapolated": bool(part["extrapolated"].any())}
-
-
-def _of(frame: pd.DataFrame, panel: dict) -> pd.DataFrame:
-    return frame[(frame[SETTING] == [panel[key] for key in SETTING]).all(axis=1)]
 
 
 def _described(values: pd.Series, rows: pd.DataFrame) -> dict:

@@ -325,11 +325,16 @@ def _verdict(row: pd.Series, kind: str) -> str:
     return "agrees" if row["p_published"] < ALPHA and row["better"] in ("", leader) else "disagrees"
 
 
+def of_setting(frame: pd.DataFrame, panel: dict) -> pd.DataFrame:
+    """The rows of a panel's setting, whatever their strategy."""
+    return frame[(frame[SETTING] == [panel[key] for key in SETTING]).all(axis=1)]
+
+
 def by_panel(frame: pd.DataFrame, panels: dict) -> Iterator[tuple[str, pd.DataFrame]]:
     """The rows each panel shows; panels that have none are left out."""
     for name, panel in panels.items():
-        here = (frame[SETTING] == [panel[key] for key in SETTING]).all(axis=1)
-        shown = frame[here & frame["strategy"].isin(panel["strategies"])]
+        here = of_setting(frame, panel)
+        shown = here[here["strategy"].isin(panel["strategies"])]
         if len(shown):
             yield name, shown
 
