@@ -13,9 +13,10 @@ import torch
 import torch.nn.functional as F
 
 from bench import nets, registry
+from bench.errors import UserError
 from bench.kernels.gram import gram
 from bench.kernels.lookahead import block, distance, mlmoc, one_by_one, posterior, resolve
-from bench.perf import bars, figure, kernels, lookahead, lookahead_figure, quiet
+from bench.perf import bars, figure, kernels, lookahead, lookahead_figure, quiet, turns
 from bench.perf.program import export
 from bench.seeds import stream, torch_stream
 from bench.strategies import badge
@@ -99,15 +100,26 @@ def test_contenders_compute_the_same_kernel(output):
     torch.testing.assert_close(kernels.by_jacobian(net, x, output), gram(net, x, output=output))
 
 
-def test_a_measurement_is_a_process_of_its_own():
-    found = kernels._measured(kernels.Case("fcn", 8, 4), "ours")
-    assert found["seconds"] > 0, found
-    assert 0 < found["gemm_fraction"] < 1
-    assert 0.05 < found["peak_gib"] < 4
+def test_contenders_are_measured_in_turns(monkeypatch):
+    monkeypatch.setattr(kernels, "ROUNDS", 2)
+    found = kernels.measured(kernels.Case("fcn", 8, 4), ["ours", "torch.func"])
+    for result in found.values():
+        assert result["seconds"] > 0, result
+        assert result["repeats"] > 2 or result["foreign"] > quiet.FOREIGN
+        assert 0.05 < result["peak_gib"] < 4
+    assert 0 < found["ours"]["gemm_fraction"] < 1
+    assert found["ours"]["trace"] == pytest.approx(found["torch.func"]["trace"], rel=1e-4)
+
+
+def test_contenders_that_disagree_are_refused():
+    stopped = {"note": "stopped after 240 s", "at_least": 240}
+    kernels.check_agreement({"ours": {"trace": 5.0}, "torch.func": {"trace": 5.001}, "neural-tangents 1": stopped})
+    with pytest.raises(UserError, match="differ in the trace"):
+        kernels.check_agreement({"ours": {"trace": 5.0}, "torch.func": {"trace": 5.1}})
 
 
 def test_what_does_not_fit_is_not_started():
-    found = kernels._measured(kernels.Case("fcn", 1024, 256), "torch.func")
+    found = kernels.measured(kernels.Case("fcn", 1024, 256), ["torch.func"])["torch.func"]
     assert "seconds" not in found
     assert "GiB" in found["note"]
 
@@ -251,6 +263,34 @@ def test_a_peer_that_was_stopped_gives_a_bound():
     assert row.met == "not measured"
 
 
-def test_a_program_that_takes_too_long_is_stopped():
-    found = kernels.answer([sys.executable, "-c", "import time; time.sleep(60)"], limit=0.2)
-    assert found == {"note": "stopped after 0.2 s", "at_least": 0.2}
+ANSWERS = "import json, sys; [print(json.dumps({'turn': k}), flush=True) for k, _ in enumerate(sys.stdin)]"
+
+
+def test_a_program_lives_through_its_turns():
+    with turns.Program([sys.executable, "-c", ANSWERS]) as program:
+        assert [program.turn()["turn"] for _ in range(3)] == [0, 1, 2]
+        program.close()
+    assert program.process.returncode is not None
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [
+        ("import time; time.sleep(60)", {"note": "stopped after 0.2 s", "at_least": 0.2}),
+        ("raise ValueError('no kernel')", {"note": "failed (1): ValueError: no kernel"}),
+        ("print('{\"seconds\": 1}')", {"seconds": 1}),  # answers unasked
+    ],
+)
+def test_a_program_that_fails_says_how(code, found):
+    limit = 0.2 if "sleep" in code else 20
+    with turns.Program([sys.executable, "-c", code], limit) as program:
+        assert program.turn() == found
+
+
+def test_the_fastest_undisturbed_turn_counts():
+    def turn(seconds, foreign):
+        return {"seconds": seconds, "foreign": foreign, "repeats": 2}
+
+    assert turns.best([turn(3, 0), turn(2, 0), turn(1, 0.5)]) == turn(2, 0) | {"repeats": 6}
+    assert turns.best([turn(3, 0.4), turn(1, 0.5)]) == turn(1, 0.5) | {"repeats": 4}
+    assert turns.best([{"note": "stopped"}, {"note": "failed"}]) == {"note": "stopped"}

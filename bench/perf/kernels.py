@@ -1,17 +1,18 @@
 """`python -m bench perf kernels`: the kernel engine beside torch.func and, with --peers, neural-tangents.
 
-Every measurement is a process of its own, so that its peak memory is its own: this module run as a program with one
-JSON argument. Equal nets, equal weights, equal inputs, float32, all cores.
+Every contender is a program of its own, so that its peak memory is its own: this module run with one JSON argument.
+Small cases are measured in turns, several rounds (`bench.perf.turns`), large ones one contender after the other. Equal
+nets, equal weights, equal inputs, float32, all cores.
 """
 
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -21,15 +22,16 @@ from torch.func import functional_call, jacrev, vmap
 from bench import machine, nets
 from bench.errors import UserError
 from bench.kernels.gram import flops, gram
-from bench.perf import quiet
+from bench.perf import quiet, turns
 from bench.perf.peers import python_of
 from bench.perf.program import export
 from bench.progress import say
 from bench.seeds import torch_stream
 
 MEMORY = 16 * 2**30  # bytes; a contender that needs more is not started
-SPAN, ONCE = 5.0, 60.0  # seconds: short work is repeated for at least so long, work longer than that not at all
 LIMIT = 240  # seconds; a peer that needs longer is stopped
+SMALL, ROUNDS = 32, 3  # up to so many points, contenders are measured in turns, so often
+SAME = 1e-3  # relative difference between traces of contenders that still compute the same kernel, in float32
 SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `rest` is all that is not named here
 PARTS = {
@@ -51,7 +53,8 @@ class Case:
 
 COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "at_least"),
-    *("repeats", "foreign", "peak_gib", "gflop", "gemm_gflops", "gemm_fraction", "first", *PARTS, "rest", "processor"),
+    *("repeats", "foreign", "peak_gib", "trace", "gflop", "gemm_gflops", "gemm_fraction", "compilation"),
+    *(*PARTS, "rest", "processor"),
 ]
 NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
 PEERS = [Case(net, width, n, output) for net, width in NETS for n in (32, 256) for output in ("full", "pseudo")]
@@ -72,19 +75,21 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
         say(f"{out}: keeping {len(rows)} rows measured earlier; for ratios within one run, remove it first")
     done = {(*(row[key] for key in asdict(PEERS[0])), row["contender"]) for row in rows}
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
-    jobs = [(case, name) for case in sorted(PEERS, key=lambda case: case.points) for name in names]  # small ones first
-    jobs = [(case, "ours") for case in THESIS] + jobs + [(case, "ours") for case in GROWTH]
+    jobs = [(case, names) for case in sorted(PEERS, key=lambda case: case.points)]  # small ones first
+    jobs = [(case, ["ours"]) for case in THESIS] + jobs + [(case, ["ours"]) for case in GROWTH]
     on = f"{machine.processor()}, {os.cpu_count()} cores"
-    for case, contender in jobs:
-        if (*asdict(case).values(), contender) in done or (only and only not in f"{case} {contender}"):
+    for case, contenders in jobs:
+        left = [name for name in contenders if (*asdict(case).values(), name) not in done]
+        left = [name for name in left if not only or only in f"{case} {name}"]
+        if not left:
             continue
         foreign = quiet.wait()
         if foreign > quiet.FOREIGN:
             say(f"others use {foreign:.0%} of this machine; numbers below are marked")
-        result = _measured(case, contender)
-        size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
-        say(f"{contender:<18}{size:<44}{_words(result)}")
-        rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | result)
+        for contender, result in measured(case, left).items():
+            size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
+            say(f"{contender:<18}{size:<44}{_words(result)}")
+            rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | result)
         tables.write(pd.DataFrame(rows, columns=COLUMNS), out)
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -97,46 +102,45 @@ def _words(result: dict) -> str:
     return f"{result['seconds']:.4g} s, {result['peak_gib']:.2f} GiB{share}{marked}"
 
 
-def _measured(case: Case, contender: str) -> dict:
-    """One contender on one case, in a process of its own."""
+def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
+    """What each contender's fastest turn at one case was like."""
     parameters = sum(p.numel() for p in _net(case).parameters())
-    needed = case.points * parameters * 4 * (case.classes if case.output == "full" else 1)
-    if contender in ("torch.func", "neural-tangents 1") and 2 * needed > MEMORY:
-        return {"parameters": parameters, "note": f"not run: its Jacobian alone takes {needed / 2**30:.0f} GiB"}
-    if contender.startswith("neural-tangents"):
-        found = _neural_tangents(case, contender.split()[1])
-    else:
+    jacobian = case.points * parameters * 4 * (case.classes if case.output == "full" else 1)
+    too_large = {"note": f"not run: its Jacobian alone takes {jacobian / 2**30:.0f} GiB"}
+    rounds = ROUNDS if case.points <= SMALL else 1
+    found: dict[str, list[dict]] = {}
+    with ExitStack() as stack:
+        programs: dict[str, turns.Program] = {}
+        for turn in range(rounds):
+            for name in contenders:
+                if name in ("torch.func", "neural-tangents 1") and 2 * jacobian > MEMORY:
+                    found[name] = [too_large]
+                    continue
+                if turn == 0:
+                    programs[name] = stack.enter_context(_program(case, name, stack))
+                found.setdefault(name, []).append(programs[name].turn())
+                if turn == rounds - 1:
+                    programs[name].close()  # before the next one needs its memory
+    results = {name: {"parameters": parameters} | turns.best(found[name]) for name in contenders}
+    check_agreement(results)
+    return results
+
+
+def check_agreement(results: dict[str, dict]) -> None:
+    """Contenders that were timed must have computed the same kernel."""
+    traces = {name: result["trace"] for name, result in results.items() if "trace" in result}
+    if traces and max(traces.values()) - min(traces.values()) > SAME * max(traces.values()):
+        raise UserError(f"contenders differ in the trace of the kernel: {traces}")
+
+
+def _program(case: Case, contender: str, stack: ExitStack) -> turns.Program:
+    if not contender.startswith("neural-tangents"):
         command = [sys.executable, "-m", "bench.perf.kernels", json.dumps(asdict(case)), contender]
-        found = answer(command, None if contender == "ours" else LIMIT)
-    return {"parameters": parameters} | found
-
-
-def answer(command: list[str], limit: float | None = None) -> dict:
-    """What a program prints as its last line, in JSON; or a note of how it failed. It has `limit` seconds."""
-    try:
-        result = subprocess.run(command, capture_output=True, text=True, timeout=limit)
-    except subprocess.TimeoutExpired:
-        return {"note": f"stopped after {limit} s", "at_least": limit}
-    if result.returncode != 0:
-        last = (result.stderr.strip().splitlines() or ["no message"])[-1]
-        return {"note": f"failed ({result.returncode}): {last[:120]}"}
-    return json.loads(result.stdout.strip().splitlines()[-1])
-
-
-def _neural_tangents(case: Case, implementation: str) -> dict:
-    with tempfile.TemporaryDirectory() as folder:
-        net, x = _net(case), _inputs(case)
-        export(net, x, Path(folder))
-        script = Path(__file__).with_name("neural_tangents_peer.py")
-        command = [python_of("neural-tangents"), str(script), folder, case.output, implementation, "3"]
-        found: dict = {}
-
-        def work() -> None:
-            found.update(answer(command, LIMIT))
-
-        # The peer cannot watch the machine itself; what its whole process suffered from others stands for its times.
-        foreign = quiet.measure(work, repeats=1, at_most=1).foreign
-        return found | {"foreign": foreign}
+        return turns.Program(command, None if contender == "ours" else LIMIT)
+    folder = stack.enter_context(tempfile.TemporaryDirectory())
+    export(_net(case), _inputs(case), Path(folder))
+    script = "bench.perf.neural_tangents_peer"
+    return turns.Program([python_of("neural-tangents"), "-m", script, folder, case.output, contender.split()[1]], LIMIT)
 
 
 def _net(case: Case) -> torch.nn.Module:
@@ -180,24 +184,20 @@ def profile(work: Callable[[], object]) -> dict[str, float]:
 def main(case: Case, contender: str) -> None:
     torch.set_num_threads(os.cpu_count())
     net, x = _net(case), _inputs(case)
-    work = {"ours": gram, "torch.func": by_jacobian}[contender]
-    small = _inputs(replace(case, points=2))
-    work(net, small, output=case.output)  # libraries load and thread pools start here
-    once = quiet.measure(lambda: work(net, x, output=case.output), repeats=1)
-    timing, repeats = once, math.ceil(SPAN / once.seconds)
-    if once.seconds < ONCE:
-        repeats = max(3, repeats)
-        timing = quiet.measure(lambda: work(net, x, output=case.output), repeats, at_most=3 * repeats, budget=60)
-    status = Path("/proc/self/status").read_text().split()
-    peak = int(status[status.index("VmHWM:") + 1]) / 2**20  # kB -> GiB; ru_maxrss would count the parent's memory
-    found = asdict(timing) | {"peak_gib": peak}
-    if contender == "ours":
-        rate = gemm_rate()
-        least = flops(net, x, output=case.output)
-        found |= {"gflop": least / 1e9, "gemm_gflops": rate / 1e9, "gemm_fraction": least / rate / timing.seconds}
-        if timing.seconds < 30:
-            found |= profile(lambda: work(net, x, output=case.output))
-    print(json.dumps(found))
+    kernel = {"ours": gram, "torch.func": by_jacobian}[contender]
+    kernel(net, x[:2], output=case.output)  # libraries load and thread pools start here
+
+    def work() -> float:
+        return kernel(net, x, output=case.output).trace().item()
+
+    def more(timing: quiet.Timing) -> dict:
+        if contender != "ours":
+            return {}
+        rate, least = gemm_rate(), flops(net, x, output=case.output)
+        limits = {"gflop": least / 1e9, "gemm_gflops": rate / 1e9, "gemm_fraction": least / rate / timing.seconds}
+        return limits | (profile(work) if timing.seconds < turns.ONCE else {})
+
+    turns.serve(work, more)
 
 
 if __name__ == "__main__":

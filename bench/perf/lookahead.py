@@ -32,8 +32,7 @@ from bench import machine, nets
 from bench.errors import UserError
 from bench.kernels.gram import gram
 from bench.kernels.lookahead import add, block, distance, mlmoc, one_by_one, posterior, resolve
-from bench.perf import quiet
-from bench.perf.kernels import answer
+from bench.perf import quiet, turns
 from bench.progress import say
 from bench.seeds import stream, torch_stream
 from bench.strategies import Query, badge, naive, top
@@ -95,7 +94,10 @@ def run(out: Path, base: Case = BASE, only: str | None = None, patience: float =
             continue
         if (foreign := quiet.wait(patience)) > quiet.FOREIGN:
             say(f"others use {foreign:.0%} of this machine; numbers below are marked")
-        found = answer([sys.executable, "-m", "bench.perf.lookahead", json.dumps(asdict(case)), contender])
+        with turns.Program(
+            [sys.executable, "-m", "bench.perf.lookahead", json.dumps(asdict(case)), contender]
+        ) as program:
+            found = program.turn()
         rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | found)
         size = f"L = {case.labelled}, U = {case.candidates}, O = {case.outputs}"
         say(f"{contender:<24}{size:<32}{_words(rows[-1])}")
@@ -166,13 +168,13 @@ def measured(case: Case, contender: str) -> dict:
         known = posterior(k_ll, k_ul, s, residual, prior)
         timing = quiet.measure(lambda: mlmoc(add(known, 0, labels[0]), labels), budget=20)
         return asdict(timing) | {"sample": case.candidates}
-    before = _memory("VmRSS:")
+    before = turns.memory("VmRSS:")
     timing = quiet.measure(
         lambda: mlmoc(posterior(k_ll, k_ul, s, residual, prior), labels, reference),
         budget=20,
         prepare=lambda: s.copy_(k_uu),
     )
-    matrices = 1 + (_memory("VmHWM:") - before) / s.nbytes
+    matrices = 1 + (turns.memory("VmHWM:") - before) / s.nbytes
     return asdict(timing) | {"sample": case.candidates, "matrices": matrices}
 
 
@@ -212,12 +214,6 @@ def materialised(features: Tensor, factors: Tensor, size: int, stream: np.random
 
 def _extrapolated(timing: quiet.Timing, sample: int, case: Case) -> dict:
     return asdict(timing) | {"seconds": timing.seconds * case.candidates / sample, "sample": sample}
-
-
-def _memory(field: str) -> int:
-    """Bytes of this process: VmRSS: now, VmHWM: at most so far."""
-    status = Path("/proc/self/status").read_text().split()
-    return int(status[status.index(field) + 1]) * 1024
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""neural-tangents on a net written by bench/perf/program.py. Runs in an environment of its own, without the suite.
+"""neural-tangents on a net written by bench/perf/program.py, in an environment of its own; a program for `turns`.
 
-    python neural_tangents_peer.py FOLDER {full,pseudo} IMPLEMENTATION REPEATS [OUT.npy]
+    python -m bench.perf.neural_tangents_peer FOLDER {full,pseudo} IMPLEMENTATION
 
-IMPLEMENTATION: 1 Jacobian contraction, 2 NTK-vector products, 3 structured derivatives. Prints one JSON line: seconds
-of the fastest repetition (the first, with compilation, apart) and peak memory.
+IMPLEMENTATION: 1 Jacobian contraction, 2 NTK-vector products, 3 structured derivatives. Compilation is timed apart.
 """
 
-import json
 import sys
 import time
 from pathlib import Path
@@ -17,15 +15,7 @@ import neural_tangents as nt
 import numpy as np
 from jax import lax
 
-SPAN = 5.0  # seconds: short work is repeated for at least so long, as the engine's own is
-BUDGET = 45.0  # seconds, after which a slow case is not repeated
-
-
-def enough(seconds, repeats):
-    """Whether to stop, given the times so far; the first includes compilation."""
-    first, rest = seconds[:1], seconds[1:]
-    slow = sum(first) > BUDGET or sum(rest) > BUDGET
-    return slow or (len(rest) >= repeats and sum(rest) >= SPAN)
+from bench.perf import turns
 
 
 def forward(program, constants):
@@ -67,7 +57,7 @@ def forward(program, constants):
     return apply
 
 
-def main(folder, output, implementation, repeats, out=None):
+def main(folder, output, implementation):
     stored = np.load(Path(folder) / "net.npz")
     weights = {key.removeprefix("weight "): jnp.array(stored[key]) for key in stored.files if key.startswith("weight ")}
     constants = {key: value for key, value in weights.items() if "running" in key or "num_batches" in key}
@@ -89,21 +79,20 @@ def main(folder, output, implementation, repeats, out=None):
     kernel = nt.empirical_ntk_fn(
         apply, trace_axes=(), vmap_axes=0, implementation=nt.NtkImplementation(int(implementation))
     )
-    kernel = jax.jit(kernel, static_argnums=1)
-    seconds = []
-    while not enough(seconds, int(repeats)):
-        start = time.perf_counter()
-        result = kernel(x, None, parameters).block_until_ready()  # (N, N, O, O)
-        seconds.append(time.perf_counter() - start)
-    if out:
-        np.save(out, np.asarray(result).transpose(0, 2, 1, 3).reshape(result.shape[0] * result.shape[2], -1))
-    status = Path("/proc/self/status").read_text().split()
-    peak = int(status[status.index("VmHWM:") + 1]) / 2**20  # kB -> GiB; ru_maxrss would count the parent's memory
-    counted = seconds[1:] or seconds
-    found = {"first": seconds[0], "seconds": min(counted), "repeats": len(counted), "peak_gib": peak}
-    if len(seconds) == 1:
-        found["note"] = "compilation included"
-    print(json.dumps(found))
+
+    def kernel_and_trace(x, parameters):
+        theta = kernel(x, None, parameters)  # (N, N, O, O)
+        return theta, jnp.einsum("nnoo", theta)
+
+    start = time.perf_counter()
+    compiled = jax.jit(kernel_and_trace).lower(x, parameters).compile()
+    compilation = time.perf_counter() - start
+
+    def work():
+        _theta, trace = jax.block_until_ready(compiled(x, parameters))
+        return float(trace)
+
+    turns.serve(work, lambda timing: {"compilation": compilation})
 
 
 main(*sys.argv[1:])

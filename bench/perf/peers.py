@@ -31,7 +31,7 @@ def python_of(peer: str) -> str:
     python = folder / "bin/python"
     if not (folder / "ready").is_file():
         say(f"installing {peer} into {folder.relative_to(ROOT)} (once)")
-        pip = [sys.executable, "-m", "pip"] if _has_pip() else ["python3", "-m", "pip"]
+        pip = [sys.executable if _has_pip() else sys._base_executable, "-m", "pip"]  # .venv is made without pip
         try:
             subprocess.run([sys.executable, "-m", "venv", "--without-pip", "--clear", str(folder)], check=True)
             quiet = ["--disable-pip-version-check", "-q", "--no-deps"]
