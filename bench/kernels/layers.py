@@ -161,6 +161,8 @@ class Linear(Contracted):
         n1, n2, s = len(left[0]), len(right[0]), self.site.rows
         theta = theta.view(n1, s, n2, s)
         size = max(1, min(n1, -(-(1 << 22) // (n2 * s * s))))  # temporaries of 4M entries, which stay in cache
+        if left is right:  # the more blocks, the nearer to half of the work
+            size = min(size, max(-(-BLOCK // s), -(-n1 // 16)))
         for i in range(0, n1, size):
             start = i if left is right else 0
             g1, g2 = left[0][i : i + size], right[0][start:]  # (n, S, M C), (N2, S, M C)
