@@ -153,7 +153,29 @@ def cpu_claims() -> str:
             f"| **{row.verdict}** |"
         )
     runs = claims.groupby("claim", sort=False)["n"].max()
-    return "\n".join([*lines, "", f"Not measured at this scale: {', '.join(runs.index[runs == 0])}."])
+    lines += ["", *_plainly(claims[claims["n"] > 0])]
+    return "\n".join([*lines, f"- Not measured at this scale: {', '.join(runs.index[runs == 0])}."])
+
+
+def _plainly(claims: pd.DataFrame) -> list[str]:
+    """The claims by verdict, in words."""
+    lines = []
+    for verdict in ("supported", "not supported", "inconclusive"):
+        found = claims[claims["verdict"] == verdict]
+        statements = (found["statement"] + " (" + found["figure"] + ")").drop_duplicates()
+        lines.append(f"- {verdict.capitalize()}: {'; '.join(statements) or 'none'}.")
+    return lines
+
+
+def cpu_tests() -> str:
+    """Table 2.1 of the thesis beside the same tests at scale cpu."""
+    lines = _head("test", "p, thesis", "p, blocks = cycles", "verdict", "p, blocks = seeds", "verdict")
+    for row in pd.read_csv(config.ROOT / "results/cpu/tables/thesis-2.1.csv").itertuples():
+        pair = f": `{row.strategy_a}` and `{row.strategy_b}`" if isinstance(row.strategy_a, str) else ""
+        cycles, seeds = (f"{p:.2g}" if pd.notna(p) else "" for p in (row.p_cycles, row.p_seeds))
+        measured = f"{cycles} | {row.verdict} | {seeds} | {row.verdict_seeds}"
+        lines.append(f"| {row.test}{pair} | {row.p_published:g} | {measured} |")
+    return "\n".join(lines)
 
 
 def cpu_choices() -> str:
@@ -293,6 +315,7 @@ BLOCKS = {
     "cpu-figures": cpu_figures,
     "cpu-results": cpu_results,
     "cpu-claims": cpu_claims,
+    "cpu-tests": cpu_tests,
     "cpu-choices": cpu_choices,
     "paper-costs": paper_costs,
     "kernel-speed": kernel_speed,

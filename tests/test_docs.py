@@ -72,6 +72,20 @@ def test_claims_say_their_rivals_and_marks(cpu):
     assert "2.2a" not in absent
 
 
+def test_every_measured_claim_is_under_its_verdict(cpu):
+    text = docs.cpu_claims()
+    rows = re.findall(r"^\| ([^|]+) \| ([^|(]+) \(.*\*\*([a-z ]+)\*\* \|$", text, re.MULTILINE)
+    assert {verdict for *_, verdict in rows} >= {"supported", "inconclusive"}
+    for figure, statement, verdict in rows:
+        assert re.search(rf"^- {verdict.capitalize()}: .*{re.escape(f'{statement} ({figure})')}", text, re.MULTILINE)
+
+
+def test_table_2_1_without_runs_shows_the_published_p_alone(cpu):
+    tests = tables.tests(CURVES[CURVES["strategy"] == "random"], PANELS)
+    tables.write(tables.thesis_2_1(tests, published.read("thesis-2.1")), cpu / "results/cpu/tables/thesis-2.1.csv")
+    assert "| friedman | 0.0045 |  | not measured |  | not measured |" in docs.cpu_tests()
+
+
 def test_choices_without_rows_are_a_sentence(cpu):
     assert docs.cpu_choices() == "No choice has finished runs of both its arms at this scale."
 
