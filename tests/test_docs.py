@@ -67,14 +67,14 @@ def test_claims_say_their_rivals_and_marks(cpu):
     assert "(extrapolated) |" in rows["| 2.1a"]
     assert "(`ntk` to `entropy`, the best of `entropy`, `random`)" in rows["| 2.2a"]
     assert "(1 diverged) |" in rows["| 2.2a"]
-    (absent,) = [line for line in rows if line.startswith("Not measured")]
+    (absent,) = [line for line in rows if line.startswith("- Not measured")]
     assert "2.1b-gp" in absent
     assert "2.2a" not in absent
 
 
 def test_every_measured_claim_is_under_its_verdict(cpu):
     text = docs.cpu_claims()
-    rows = re.findall(r"^\| ([^|]+) \| ([^|(]+) \(.*\*\*([a-z ]+)\*\* \|$", text, re.MULTILINE)
+    rows = re.findall(r"^\| ([^|]+) \| (.+?) \(`.*\*\*([a-z ]+)\*\* \|$", text, re.MULTILINE)
     assert {verdict for *_, verdict in rows} >= {"supported", "inconclusive"}
     for figure, statement, verdict in rows:
         assert re.search(rf"^- {verdict.capitalize()}: .*{re.escape(f'{statement} ({figure})')}", text, re.MULTILINE)
