@@ -3,12 +3,13 @@
 bench/published/thesis-claims.csv states every claim as a quantity and the range in which it would hold:
 
     area, final   accuracy of a minus that of b, over the whole curve or after the last cycle, paired by seed
-    cycle-3       accuracy of a after three queries
+    cycle-3       accuracy of a after three queries; only comparable in the thesis' own setting
     time          query time of a over that of b
 
 `b` = `best` is the panel's best other strategy by area, of those in `rivals`; a panel with an asterisk is each that
 matches. The claim is `supported` if the 95% interval over seeds lies in the range, `not supported` if it lies outside
 of it, `inconclusive` if it does both or there is one seed only, and `not measured` without finished runs of a and b.
+An accuracy by itself, of a panel that departs from the thesis', is `not comparable`.
 Where the thesis says "the same", "comparable" or "about", the range is this suite's: within a point of accuracy, within
 a factor of two in time.
 
@@ -56,6 +57,8 @@ def claims(
 def verdict(row: dict) -> str:
     if not row.get("n"):
         return "not measured"
+    if row["quantity"].startswith("cycle") and row["deviations"]:
+        return "not comparable"
     low, high = row["measured_low"], row["measured_high"]
     least = -float("inf") if pd.isna(row["holds_above"]) else row["holds_above"]
     most = float("inf") if pd.isna(row["holds_below"]) else row["holds_below"]

@@ -13,6 +13,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench import config, grid, registry
+from bench.figures._style import departures
 from bench.perf.bars import fractions
 from bench.perf.quiet import FOREIGN
 
@@ -31,7 +32,8 @@ def manual() -> str:
     head = (
         "# Configuration, key by key\n\n"
         "One file is one scale: `quick.yaml` (the default), `cpu.yaml` (real data on a CPU), `paper.yaml` (the\n"
-        "papers' values). Choose with `snakemake --config scale=cpu`, or bring your own file with `--configfile`.\n"
+        "papers' values). Choose with `snakemake --cores all --config scale=cpu`, or bring your own with\n"
+        "`--configfile`.\n"
         "A file states only what departs from the defaults below, which are the papers' values. Devices, threads\n"
         "and memory are not configured here but on the command line and in `profiles/`.\n\n"
         "Written by `python -m bench docs` from `workflow/schemas/config.schema.yaml`.\n\n"
@@ -128,11 +130,11 @@ def cpu_results() -> str:
             f"| {_interval(last.accuracy_mean, last.accuracy_low, last.accuracy_high)} "
             f"| {row.n}{_diverged(row.diverged)} |"
         )
-    departures: dict[str, list[str]] = {}
-    for panel, group in summary.fillna({"deviations": "nothing"}).groupby("panel", sort=False):
-        departures.setdefault(f"{group.data.iloc[0]}. Not the thesis': {group.deviations.iloc[0]}.", []).append(panel)
-    notes = [f"- {', '.join(panels)}: {text}" for text, panels in departures.items()]
-    return "\n".join([*lines, "", "Brackets: 95% t-intervals over seeds.", "", *notes])
+    deviations = {name: rows["deviations"].iloc[0] for name, rows in summary.groupby("panel", sort=False)}
+    data = "; ".join(summary["data"].unique())
+    return "\n".join(
+        [*lines, "", "Brackets: 95% t-intervals over seeds.", "", f"Data: {data}. {departures(deviations)}"]
+    )
 
 
 def cpu_claims() -> str:
@@ -142,8 +144,9 @@ def cpu_claims() -> str:
     for row in claims[claims["n"] > 0].itertuples():
         value = (row.measured, row.measured_low, row.measured_high)
         shown = _ratio(*value) if row.quantity == "time" else _interval(*value)
-        unit = {"time": "", "cycle": " %"}.get(row.quantity.partition("-")[0], " points")
-        arms = f"`{row.a}`" + (f" to `{row.b}`" if isinstance(row.b, str) else "")
+        unit = {"time": " times", "cycle": " %"}.get(row.quantity.partition("-")[0], " points")
+        sign = "over" if row.quantity == "time" else "minus"
+        arms = f"`{row.a}`" + (f" {sign} `{row.b}`" if isinstance(row.b, str) else "")
         if isinstance(row.rivals, str):
             arms += f", the best of {', '.join(f'`{name}`' for name in row.rivals.split())}"
         marks = (" (extrapolated)" if row.extrapolated else "") + _diverged(row.diverged)
@@ -154,13 +157,13 @@ def cpu_claims() -> str:
         )
     runs = claims.groupby("claim", sort=False)["n"].max()
     lines += ["", *_plainly(claims[claims["n"] > 0])]
-    return "\n".join([*lines, f"- Not measured at this scale: {', '.join(runs.index[runs == 0])}."])
+    return "\n".join([*lines, f"- Not measured at this scale, by id: {', '.join(runs.index[runs == 0])}."])
 
 
 def _plainly(claims: pd.DataFrame) -> list[str]:
     """The claims by verdict, in words."""
     lines = []
-    for verdict in ("supported", "not supported", "inconclusive"):
+    for verdict in ("supported", "not supported", "inconclusive", "not comparable"):
         found = claims[claims["verdict"] == verdict]
         statements = (found["statement"] + " (" + found["figure"] + ")").drop_duplicates()
         lines.append(f"- {verdict.capitalize()}: {'; '.join(statements) or 'none'}.")
@@ -170,7 +173,7 @@ def _plainly(claims: pd.DataFrame) -> list[str]:
 def cpu_tests() -> str:
     """Table 2.1 of the thesis beside the same tests at scale cpu."""
     lines = _head("test", "p, thesis", "p, blocks = cycles", "verdict", "p, blocks = seeds", "verdict")
-    for row in pd.read_csv(config.ROOT / "results/cpu/tables/thesis-2.1.csv").itertuples():
+    for row in _cpu("thesis-2.1").itertuples():
         pair = f": `{row.strategy_a}` and `{row.strategy_b}`" if isinstance(row.strategy_a, str) else ""
         cycles, seeds = (f"{p:.2g}" if pd.notna(p) else "" for p in (row.p_cycles, row.p_seeds))
         measured = f"{cycles} | {row.verdict} | {seeds} | {row.verdict_seeds}"

@@ -281,6 +281,14 @@ def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
         assert_close(gram(net, x), theta_of(j, j))
 
 
+@pytest.mark.parametrize("size", [1, 3, 20])
+def test_any_block_of_a_linear_layer_gives_the_same(size, monkeypatch):
+    monkeypatch.setattr(layers_module, "BLOCK", size)
+    net, x = shaken(small("fcn")), images(5, (1, 8, 8)).double()
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+
+
 def test_too_small_a_budget_says_the_least():
     net, x, j = example()
     least = least_budget(net, x, "full")

@@ -116,6 +116,8 @@ def test_contenders_that_disagree_are_refused():
     kernels.check_agreement({"ours": {"trace": 5.0}, "torch.func": {"trace": 5.001}, "neural-tangents 1": stopped})
     with pytest.raises(UserError, match="differ in the trace"):
         kernels.check_agreement({"ours": {"trace": 5.0}, "torch.func": {"trace": 5.1}})
+    with pytest.raises(UserError, match="differ in the trace"):
+        kernels.check_agreement({"ours": {"trace": float("nan")}})
 
 
 def test_what_does_not_fit_is_not_started():
@@ -263,7 +265,11 @@ def test_a_peer_that_was_stopped_gives_a_bound():
     assert row.met == "not measured"
 
 
-ANSWERS = "import json, sys; [print(json.dumps({'turn': k}), flush=True) for k, _ in enumerate(sys.stdin)]"
+ANSWERS = """
+from bench.perf import turns
+counted = iter(range(9))
+turns.serve(lambda: {"turn": next(counted)})
+"""
 
 
 def test_a_program_lives_through_its_turns():
@@ -273,24 +279,29 @@ def test_a_program_lives_through_its_turns():
     assert program.process.returncode is not None
 
 
+READY = "print('{}', flush=True); "
+
+
 @pytest.mark.parametrize(
     ("code", "found"),
     [
-        ("import time; time.sleep(60)", {"note": "stopped after 0.2 s", "at_least": 0.2}),
-        ("raise ValueError('no kernel')", {"note": "failed (1): ValueError: no kernel"}),
-        ("print('{\"seconds\": 1}')", {"seconds": 1}),  # answers unasked
+        ("import time; time.sleep(60)", {"note": "stopped after 1 s before it was ready"}),
+        (READY + "import time; time.sleep(60)", {"note": "stopped after 1 s at work", "at_least": 1}),
+        ("raise ValueError('no kernel')", {"note": "failed (1) before it was ready: ValueError: no kernel"}),
+        (READY + "input(); raise ValueError('what')", {"note": "failed (1) at work: ValueError: what"}),
+        (READY + "raise ValueError('deaf')", {"note": "failed (1) at work: ValueError: deaf"}),
     ],
 )
 def test_a_program_that_fails_says_how(code, found):
-    limit = 0.2 if "sleep" in code else 20
-    with turns.Program([sys.executable, "-c", code], limit) as program:
+    with turns.Program([sys.executable, "-c", code], 1 if "sleep" in code else 60) as program:
         assert program.turn() == found
+        assert program.turn() == found  # of the dead
 
 
 def test_the_fastest_undisturbed_turn_counts():
     def turn(seconds, foreign):
-        return {"seconds": seconds, "foreign": foreign, "repeats": 2}
+        return {"seconds": seconds, "foreign": foreign, "repeats": 2, "peak_gib": seconds}
 
-    assert turns.best([turn(3, 0), turn(2, 0), turn(1, 0.5)]) == turn(2, 0) | {"repeats": 6}
-    assert turns.best([turn(3, 0.4), turn(1, 0.5)]) == turn(1, 0.5) | {"repeats": 4}
+    assert turns.best([turn(3, 0), turn(2, 0), turn(1, 0.5)]) == turn(2, 0) | {"repeats": 6, "peak_gib": 3}
+    assert turns.best([turn(3, 0.4), turn(1, 0.5)]) == turn(1, 0.5) | {"repeats": 4, "peak_gib": 3}
     assert turns.best([{"note": "stopped"}, {"note": "failed"}]) == {"note": "stopped"}

@@ -1,4 +1,4 @@
-"""Learning curves, one set of axes per part: accuracy (thesis fig. A.4) or difference to random (figs 2.2, A.1)."""
+"""Learning curves, one set of axes per part: accuracy (thesis fig. A.4) or difference from random (figs 2.2, A.1)."""
 
 import math
 from dataclasses import dataclass

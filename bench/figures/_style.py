@@ -55,7 +55,7 @@ NETS = {"wrn": "1-layer WRN", "wrn+layers=2": "2-layer WRN", "resnet18": "ResNet
 
 LABELLED = "labelled images"
 ACCURACY = "test accuracy (%)"
-DIFFERENCE = "difference to random\n(percentage points)"
+DIFFERENCE = "difference from random\n(percentage points)"
 
 
 def styles(strategies: Iterable[str]) -> dict[str, dict]:

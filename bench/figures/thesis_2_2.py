@@ -7,7 +7,7 @@ from bench.figures import _curves
 
 NAME = "thesis-2.2"
 TABLES = ("lookahead-summary",)
-TITLE = "Active learning strategies, as difference to random acquisition"
+TITLE = "Active learning strategies, as difference from random acquisition"
 PANELS = ("thesis-2.2a", "thesis-2.2b", "thesis-2.2c")
 NOTE = "The thesis leaves LL4AL out of (b) and (c)."
 

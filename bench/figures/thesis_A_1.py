@@ -7,7 +7,7 @@ from bench.figures import _curves
 
 NAME = "thesis-A.1"
 TABLES = ("lookahead-summary",)
-TITLE = "Active learning strategies in further settings, as difference to random acquisition"
+TITLE = "Active learning strategies in further settings, as difference from random acquisition"
 PANELS = ("thesis-A.1a", "thesis-A.1b", "thesis-A.1c", "thesis-A.1d")
 
 

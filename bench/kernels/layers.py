@@ -126,7 +126,7 @@ def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> Non
     LONGEST columns are summed at a time, apart from theta: one float32 product over 10^5 columns, or addmm_ to a theta
     that is large beside the terms, loses a digit.
     """
-    size = max(BLOCK, -(-len(left) // 16))
+    size = block_side(len(left))
     memory = theta.new_empty(min(size, len(left)) * len(right))  # once: new pages are slow
     for k in range(0, left.shape[1], LONGEST):
         u, v = left[:, k : k + LONGEST], right[:, k : k + LONGEST]
@@ -135,6 +135,11 @@ def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> Non
             rows, columns = u[i : i + size], v[start:]
             part = memory[: len(rows) * len(columns)].view(len(rows), len(columns))
             theta[i : i + size, start:] += torch.mm(rows, columns.T, out=part)
+
+
+def block_side(rows: int) -> int:
+    """Rows of a block when only one half of a symmetric matrix of so many rows is computed."""
+    return max(BLOCK, -(-rows // 16))
 
 
 class Linear(Contracted):
@@ -162,7 +167,7 @@ class Linear(Contracted):
         theta = theta.view(n1, s, n2, s)
         size = max(1, min(n1, -(-(1 << 22) // (n2 * s * s))))  # temporaries of 4M entries, which stay in cache
         if left is right:  # the more blocks, the nearer to half of the work
-            size = min(size, max(-(-BLOCK // s), -(-n1 // 16)))
+            size = min(size, -(-block_side(n1 * s) // s))
         for i in range(0, n1, size):
             start = i if left is right else 0
             g1, g2 = left[0][i : i + size], right[0][start:]  # (n, S, M C), (N2, S, M C)

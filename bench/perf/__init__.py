@@ -1,1 +1,1 @@
-"""Speed, measured as ratios in one run: every contender on the same machine, in turns, in a process of its own."""
+"""Speed, measured as ratios in one run: every contender on the same machine, in a process of its own."""

@@ -67,16 +67,20 @@ THESIS = [Case(net, width, 1000, group="thesis size") for net, width in (("convn
 
 
 def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
-    """Measure every case and write the table after each; rows of a run that was stopped are kept, which is said."""
+    """Measure every case and write the table after each.
+
+    Rows of a run that was stopped are kept, which is said, but for those during which others used the machine.
+    """
     from bench import tables
 
     rows = pd.read_csv(out, dtype={"note": str}).fillna({"note": ""}).to_dict("records") if out.is_file() else []
+    rows = [row for row in rows if not row["foreign"] > quiet.FOREIGN]
     if rows:
         say(f"{out}: keeping {len(rows)} rows measured earlier; for ratios within one run, remove it first")
     done = {(*(row[key] for key in asdict(PEERS[0])), row["contender"]) for row in rows}
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
     jobs = [(case, names) for case in sorted(PEERS, key=lambda case: case.points)]  # small ones first
-    jobs = [(case, ["ours"]) for case in THESIS] + jobs + [(case, ["ours"]) for case in GROWTH]
+    jobs += [(case, ["ours"]) for case in (*THESIS, *GROWTH)]
     on = f"{machine.processor()}, {os.cpu_count()} cores"
     for case, contenders in jobs:
         left = [name for name in contenders if (*asdict(case).values(), name) not in done]
@@ -118,6 +122,8 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
                     continue
                 if turn == 0:
                     programs[name] = stack.enter_context(_program(case, name, stack))
+                elif "seconds" not in found[name][-1]:
+                    continue  # it failed
                 found.setdefault(name, []).append(programs[name].turn())
                 if turn == rounds - 1:
                     programs[name].close()  # before the next one needs its memory
@@ -127,9 +133,10 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
 
 
 def check_agreement(results: dict[str, dict]) -> None:
-    """Contenders that were timed must have computed the same kernel."""
+    """Contenders that were timed must agree on the trace of the kernel."""
     traces = {name: result["trace"] for name, result in results.items() if "trace" in result}
-    if traces and max(traces.values()) - min(traces.values()) > SAME * max(traces.values()):
+    ours = next(iter(traces.values()), 0.0)
+    if not all(math.isclose(trace, ours, rel_tol=SAME) for trace in traces.values()):  # not so for nan
         raise UserError(f"contenders differ in the trace of the kernel: {traces}")
 
 
@@ -190,14 +197,16 @@ def main(case: Case, contender: str) -> None:
     def work() -> float:
         return kernel(net, x, output=case.output).trace().item()
 
-    def more(timing: quiet.Timing) -> dict:
-        if contender != "ours":
-            return {}
-        rate, least = gemm_rate(), flops(net, x, output=case.output)
-        limits = {"gflop": least / 1e9, "gemm_gflops": rate / 1e9, "gemm_fraction": least / rate / timing.seconds}
-        return limits | (profile(work) if timing.seconds < turns.ONCE else {})
+    def find() -> dict:
+        found = turns.timed(work)
+        if contender == "ours":
+            rate, least = gemm_rate(), flops(net, x, output=case.output)
+            found |= {"gflop": least / 1e9, "gemm_gflops": rate / 1e9}
+            found["gemm_fraction"] = least / rate / found["seconds"]
+            found |= profile(work) if found["seconds"] < turns.ONCE else {}
+        return found
 
-    turns.serve(work, more)
+    turns.serve(find)
 
 
 if __name__ == "__main__":

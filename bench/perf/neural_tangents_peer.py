@@ -92,7 +92,7 @@ def main(folder, output, implementation):
         _theta, trace = jax.block_until_ready(compiled(x, parameters))
         return float(trace)
 
-    turns.serve(work, lambda timing: {"compilation": compilation})
+    turns.serve(lambda: turns.timed(work) | {"compilation": compilation})
 
 
 main(*sys.argv[1:])
