@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench import config, grid, registry
+from bench import config, grid, published, registry
 from bench.figures._style import departures
 from bench.perf.bars import fractions
 from bench.perf.quiet import FOREIGN
@@ -190,7 +190,8 @@ def cpu_choices() -> str:
     for row in choices.itertuples():
         shown = _interval(row.area_mean, row.area_low, row.area_high) + _diverged(row.diverged)
         lines.append(f"| {row.choice} | `{row.thesis}` | `{row.code}` | {shown} | {row.area_p:.2g} |")
-    return "\n".join(lines)
+    absent = [name for name in published.read("thesis-choices")["choice"] if name not in set(choices["choice"])]
+    return "\n".join([*lines, "", f"Not measured at this scale: {', '.join(absent) or 'none'}."])
 
 
 def cpu_figures() -> str:

@@ -192,7 +192,8 @@ def test_a_claim_on_many_panels_has_a_row_for_each(table):
 @given(low=st.floats(-2, 2), width=st.floats(0, 2), least=st.floats(-2, 2), range_=st.floats(0.01, 2))
 def test_verdicts_follow_the_interval(low, width, least, range_):
     high, most = low + width, least + range_
-    found = verdict({"n": 3, "measured_low": low, "measured_high": high, "holds_above": least, "holds_below": most})
+    row = {"measured_low": low, "measured_high": high, "holds_above": least, "holds_below": most}
+    found = verdict(row | {"n": 3, "quantity": "area", "deviations": "seeds 3 (paper 6)"})
     points = np.linspace(low, high, 101)
     inside = (points > least) & (points < most)
     if found == "supported":
@@ -219,7 +220,13 @@ def test_verdicts_follow_the_interval(low, width, least, range_):
 def test_verdicts_by_hand(interval, above, below, expected):
     low, high = interval
     row = {"n": 3, "measured_low": low, "measured_high": high, "holds_above": above, "holds_below": below}
-    assert verdict(row) == expected
+    assert verdict(row | {"quantity": "area", "deviations": ""}) == expected
+
+
+@pytest.mark.parametrize(("deviations", "expected"), [("", "supported"), ("width 64 (paper 640)", "not comparable")])
+def test_an_accuracy_by_itself_is_judged_in_the_thesis_setting_alone(deviations, expected):
+    row = {"n": 3, "measured_low": 0.95, "measured_high": 0.97, "holds_above": 0.94, "holds_below": None}
+    assert verdict(row | {"quantity": "cycle-1", "deviations": deviations}) == expected
 
 
 def test_choices_by_hand():

@@ -281,6 +281,15 @@ def test_footnote_says_scale_data_seeds_and_departures():
     assert "No finished cells: 2.2c." in note
 
 
+def test_footnote_names_the_shading_where_there_is_any():
+    crowd = [*SIX, *NTKS]
+    for strategies, shaded in ((SIX, True), (crowd, False)):
+        figure = figures.draw("lookahead-panels", made({"thesis-2.2a": SETTINGS["thesis-2.2a"]}, strategies, 3, 4))
+        (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
+        assert "Lines: mean over seeds" in note
+        assert ("shading" in note) == shaded
+
+
 def test_a_strategy_looks_the_same_in_every_figure():
     few, many = _style.styles(["ntk+kernel=full", "ntk", "random"]), _style.styles([*SIX, *LONG, "ntk+kernel=full"])
     assert all(many[name] == style for name, style in few.items())

@@ -6,6 +6,7 @@ from fnmatch import fnmatch
 
 import pandas as pd
 from matplotlib.axes import Axes
+from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from bench.figures import _style
@@ -175,8 +176,9 @@ def footnote(figure: Figure, table: pd.DataFrame, panels: tuple[str, ...], diffe
     missing = [short(name) for name in panels if not any(fnmatch(found, name) for found in table["panel"])]
     n = table["difference_n" if difference else "n"]
     deviations = {short(name): rows["deviations"].iloc[0] for name, rows in table.groupby("panel", sort=False)}
-    shaded = any(axes.collections for axes in figure.axes)
-    interval = f"Lines: mean over seeds{'; shading: 95% t-interval of the mean' * shaded}." if n.max() > 1 else ""
+    shaded = any(isinstance(drawn, PolyCollection) for axes in figure.axes for drawn in axes.collections)
+    interval = "; shading: 95% t-interval of the mean" if shaded else ""
+    interval = f"Lines: mean over seeds{interval}." if n.max() > 1 else ""
     _style.footnote(
         figure,
         f"Scale {table['scale'].iloc[0]}; {'; '.join(table['data'].unique())}; {_style.seeds(n)}; "
