@@ -58,14 +58,17 @@ def test_results_say_the_baseline_and_what_diverged(cpu):
     text = docs.cpu_results()
     assert re.search(r"`ntk` \|.*\| `random` \|.*\| 3 \(1 diverged\) \|", text)
     assert re.search(r"`entropy` \|.*\| `random` \|.*\| 3 \|", text)
-    assert "- thesis-2.1b: digits, 1,300 train / 497 test. Not the thesis': nothing." in text
+    (data,) = [line for line in text.splitlines() if line.startswith("Data: ")]
+    assert data.startswith("Data: digits, 1,300 train / 497 test. Not the paper's setting: thesis-2.1a, thesis-2.2a, ")
+    assert data.endswith(": seeds 3 (paper 6).")
+    assert "thesis-2.1b" not in data
 
 
 def test_claims_say_their_rivals_and_marks(cpu):
     rows = {line.split(" | ")[0]: line for line in docs.cpu_claims().splitlines()}
-    assert f"(`{SAMPLE}` to `ntk`)" in rows["| 2.1a"]
+    assert f"(`{SAMPLE}` over `ntk`)" in rows["| 2.1a"]
     assert "(extrapolated) |" in rows["| 2.1a"]
-    assert "(`ntk` to `entropy`, the best of `entropy`, `random`)" in rows["| 2.2a"]
+    assert "(`ntk` minus `entropy`, the best of `entropy`, `random`)" in rows["| 2.2a"]
     assert "(1 diverged) |" in rows["| 2.2a"]
     (absent,) = [line for line in rows if line.startswith("- Not measured")]
     assert "2.1b-gp" in absent
