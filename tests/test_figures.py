@@ -282,7 +282,7 @@ def test_footnote_says_scale_data_seeds_and_departures():
 
 
 def test_footnote_names_the_shading_where_there_is_any():
-    crowd = [*SIX, *NTKS]
+    crowd = sorted({*SIX, *NTKS, "gp-random", "infinite", "coreset"})
     for strategies, shaded in ((SIX, True), (crowd, False)):
         figure = figures.draw("lookahead-panels", made({"thesis-2.2a": SETTINGS["thesis-2.2a"]}, strategies, 3, 4))
         (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
