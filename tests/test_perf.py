@@ -120,6 +120,20 @@ def test_contenders_that_disagree_are_refused():
         kernels.check_agreement({"ours": {"trace": float("nan")}})
 
 
+def test_a_case_that_lacks_a_contender_is_measured_as_a_whole(monkeypatch, tmp_path):
+    case = kernels.Case("fcn", 8, 4)
+    for name, value in {"ROUNDS": 1, "PEERS": [case], "THESIS": [], "GROWTH": []}.items():
+        monkeypatch.setattr(kernels, name, value)
+    monkeypatch.setattr(quiet, "FOREIGN", 2.0)  # whatever runs beside this test
+    earlier = vars(case) | {"contender": "ours", "note": "", "seconds": 123.0, "foreign": 0.0}
+    pd.DataFrame([earlier], columns=kernels.COLUMNS).to_csv(tmp_path / "kernels.csv", index=False)
+    first = kernels.run(False, tmp_path / "kernels.csv")
+    assert sorted(first.contender) == ["ours", "torch.func"]
+    assert (first.seconds < 123).all()
+    again = kernels.run(False, tmp_path / "kernels.csv")
+    assert sorted(again.seconds) == pytest.approx(sorted(first.seconds), rel=1e-8)  # kept, not measured
+
+
 def test_what_does_not_fit_is_not_started():
     found = kernels.measured(kernels.Case("fcn", 1024, 256), ["torch.func"])["torch.func"]
     assert "seconds" not in found

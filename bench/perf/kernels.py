@@ -69,33 +69,42 @@ THESIS = [Case(net, width, 1000, group="thesis size") for net, width in (("convn
 def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
     """Measure every case and write the table after each.
 
-    Rows of a run that was stopped are kept, which is said, but for those during which others used the machine.
+    Cases of a run that was stopped are kept, which is said, if they are whole: where a contender is missing, or others
+    used the machine, all contenders are measured again, so that a ratio is never between different times.
     """
     from bench import tables
 
     rows = pd.read_csv(out, dtype={"note": str}).fillna({"note": ""}).to_dict("records") if out.is_file() else []
-    rows = [row for row in rows if not row["foreign"] > quiet.FOREIGN]
-    if rows:
-        say(f"{out}: keeping {len(rows)} rows measured earlier; for ratios within one run, remove it first")
-    done = {(*(row[key] for key in asdict(PEERS[0])), row["contender"]) for row in rows}
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
     jobs = [(case, names) for case in sorted(PEERS, key=lambda case: case.points)]  # small ones first
     jobs += [(case, ["ours"]) for case in (*THESIS, *GROWTH)]
+    jobs = [(case, contenders) for case, contenders in jobs if not only or only in str(case)]
+    left = [(case, contenders) for case, contenders in jobs if not _whole(rows, case, contenders)]
+    if len(left) < len(jobs):
+        say(f"{out}: keeping {len(jobs) - len(left)} cases measured earlier; to measure all in one go, remove it first")
     on = f"{machine.processor()}, {os.cpu_count()} cores"
-    for case, contenders in jobs:
-        left = [name for name in contenders if (*asdict(case).values(), name) not in done]
-        left = [name for name in left if not only or only in f"{case} {name}"]
-        if not left:
-            continue
+    for case, contenders in left:
         foreign = quiet.wait()
         if foreign > quiet.FOREIGN:
             say(f"others use {foreign:.0%} of this machine; numbers below are marked")
-        for contender, result in measured(case, left).items():
+        results = measured(case, contenders)
+        rows = [row for row in rows if not _is(row, case)]
+        for contender, result in results.items():
             size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
             say(f"{contender:<18}{size:<44}{_words(result)}")
             rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | result)
         tables.write(pd.DataFrame(rows, columns=COLUMNS), out)
     return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def _is(row: dict, case: Case) -> bool:
+    return all(row[key] == value for key, value in asdict(case).items())
+
+
+def _whole(rows: list[dict], case: Case, contenders: list[str]) -> bool:
+    """Whether all contenders were measured at this case, and none of them while others used the machine."""
+    had = {row["contender"] for row in rows if _is(row, case) and not row["foreign"] > quiet.FOREIGN}  # nan: not timed
+    return had >= set(contenders)
 
 
 def _words(result: dict) -> str:
