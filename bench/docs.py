@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import NamedTuple
 
 import pandas as pd
 
@@ -114,17 +115,19 @@ def _choices(values: int | tuple) -> str:
 
 
 def cpu_results() -> str:
-    """Accuracies at scale cpu, a row per strategy of its main setting, from the committed tables."""
+    """Accuracies at scale cpu, a row per setting and strategy, from the committed tables."""
     areas, summary = _cpu("lookahead-areas"), _cpu("lookahead-summary")
     keys = ["dataset", "net", "width", "recipe", "strategy"]
-    rows = areas.drop_duplicates(keys).sort_values("area_mean", ascending=False)
-    head = ("net", "width", "recipe", "strategy", "accuracy over the curve (%)", "minus baseline (points)", "baseline")
-    lines = _head(*head, "final accuracy (%)", "seeds")
+    rows = areas.drop_duplicates(keys)
+    settings = rows.groupby("dataset")["strategy"].transform("size")  # the dataset with most rows comes first
+    rows = rows.assign(settings=settings).sort_values(["settings", "area_mean"], ascending=False)
+    head = ("dataset", "net", "width", "recipe", "strategy", "accuracy over the curve (%)", "minus baseline (points)")
+    lines = _head(*head, "baseline", "final accuracy (%)", "seeds")
     for row in rows.itertuples():
         mine = summary[(summary[keys] == [getattr(row, key) for key in keys]).all(axis=1)]
         last = mine.loc[mine.cycle.idxmax()]
         lines.append(
-            f"| {row.net} | {row.width} | {row.recipe} | `{row.strategy}` "
+            f"| {_dataset(row)} | {row.net} | {row.width} | {row.recipe} | `{row.strategy}` "
             f"| {_interval(row.area_mean, row.area_low, row.area_high)} "
             f"| {_interval(row.difference_mean, row.difference_low, row.difference_high)} | `{row.baseline}` "
             f"| {_interval(last.accuracy_mean, last.accuracy_low, last.accuracy_high)} "
@@ -186,10 +189,12 @@ def cpu_choices() -> str:
     choices = _cpu("lookahead-choices")
     if choices.empty:
         return "No choice has finished runs of both its arms at this scale."
-    lines = _head("choice", "thesis", "released code", "code minus thesis, over the curve (points)", "p")
+    lines = _head("choice", "thesis", "released code", "seen in", "code minus thesis, over the curve (points)", "p")
     for row in choices.itertuples():
         shown = _interval(row.area_mean, row.area_low, row.area_high) + _diverged(row.diverged)
-        lines.append(f"| {row.choice} | `{row.thesis}` | `{row.code}` | {shown} | {row.area_p:.2g} |")
+        other = row.recipe if isinstance(row.recipe, str) else row.strategy  # the choice is made on one of the two
+        where = f"{_dataset(row)}, {row.net} {row.width}, `{other}`"
+        lines.append(f"| {row.choice} | `{row.thesis}` | `{row.code}` | {where} | {shown} | {row.area_p:.2g} |")
     absent = [name for name in published.read("thesis-choices")["choice"] if name not in set(choices["choice"])]
     return "\n".join([*lines, "", f"Not measured at this scale: {', '.join(absent) or 'none'}."])
 
@@ -206,6 +211,10 @@ def cpu_figures() -> str:
     return "\n".join(
         [*lines, f"Figures: {', '.join(f'[{name}]({path})' for name, path in paths.items()) or 'none yet'}."]
     )
+
+
+def _dataset(row: NamedTuple) -> str:
+    return row.dataset + (" (partial)" if ", partial" in row.data else "")
 
 
 def _diverged(count: int) -> str:
@@ -237,7 +246,7 @@ def kernel_speed() -> str:
         limit = row.against == "GEMM limit"
         memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f}x" if pd.notna(row.memory) else ""
         cells = (f"{row.wanted:g}x", f"{'> ' * (row.bound is True)}{row.had:.2f}x", f"{row.at_gemm_speed:.1f}x", memory)
-        cells = cells if row.met != "not measured" else (cells[0], "", "", "")
+        cells = cells if pd.notna(row.had) else (cells[0], "", "", "")
         kernel = KERNELS[row.output]
         lines.append(f"| {row.net} | {kernel} | {row.points} | {row.against} | {' | '.join(cells)} | {row.met} |")
     of_limit = fractions(rows)
@@ -253,11 +262,15 @@ def kernel_speed() -> str:
             f"| {row.net} {row.width} | {KERNELS[row.output]} | {row.points} | {row.seconds:.3g} | {row.peak_gib:.1f} "
         )
         lines.append(f"{start}| {of_limit[row.Index]:.0%} | {shares} |")
+    failed = "; ".join(
+        f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}: {row.note}"
+        for row in rows[rows.note.notna()].itertuples()
+    )
     rates = ours.gemm_gflops
     disturbed = rows[rows.foreign > FOREIGN]
     speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
     marked = f"{len(disturbed)} of {rows.seconds.notna().sum()} measurements had others on the machine"
-    return "\n".join([*lines, "", f"On {rows.processor[0]}; {speed}; {marked}."])
+    return "\n".join([*lines, "", f"On {rows.processor[0]}; {speed}; {marked}.", "", f"Not timed: {failed or 'none'}."])
 
 
 def lookahead_speed() -> str:

@@ -4,6 +4,7 @@ import re
 import shlex
 import subprocess
 
+import pandas as pd
 import pytest
 from conftest import REPO
 from test_claims import CLAIMED, CURVES, PANELS, SAMPLE, TIMED
@@ -91,6 +92,14 @@ def test_table_2_1_without_runs_shows_the_published_p_alone(cpu):
 
 def test_choices_without_rows_are_a_sentence(cpu):
     assert docs.cpu_choices() == "No choice has finished runs of both its arms at this scale."
+
+
+def test_choices_say_where_they_were_seen(cpu):
+    arms = [CURVES.assign(recipe=recipe, dataset="cifar100") for recipe in ("l2", "l2+statistics=released")]
+    curves = pd.concat(arms).assign(data="cifar100, 4,000 train / 2,000 test, partial")
+    made = choices(curves, published.read("thesis-choices"))
+    tables.write(made, cpu / "results/cpu/tables/lookahead-choices.csv")
+    assert re.search(r"\| `l2\+statistics=released` \| cifar100 \(partial\), \S+ \d+, `ntk` \|", docs.cpu_choices())
 
 
 def test_only_figures_that_show_something_are_linked(cpu):

@@ -173,6 +173,9 @@ def test_bars_compare_with_the_best_of_a_peer():
     heavy = table()
     heavy.loc[heavy.contender == "ours", "peak_gib"] = 9.0
     assert (bars.bars(heavy)[lambda frame: frame.against == "GEMM limit"].met == "no").all()
+    failed = table()
+    failed.loc[failed.contender != "ours", "seconds"] = None
+    assert set(bars.bars(failed)[lambda frame: frame.against != "GEMM limit"].met) == {"peer failed"}
     ours_only = table()[lambda frame: frame.contender == "ours"]
     assert set(bars.bars(ours_only)[lambda frame: frame.against != "GEMM limit"].met) == {"not measured"}
 

@@ -33,7 +33,8 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
                 (table.group == "peers") & (table.net == net) & (table.output == output) & (table.points == points)
             ]
             ours = _fastest(case[case.contender == "ours"])
-            best = _fastest(case[case.contender.isin(PEERS[peer])])
+            peers = case[case.contender.isin(PEERS[peer])]
+            best = _fastest(peers)
             row = {
                 "net": net,
                 "output": output,
@@ -46,7 +47,8 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
                 row |= {"had": best.seconds / ours.seconds, "memory": ours.peak_gib / best.peak_gib}
                 row["bound"] = best.seconds == best.at_least  # the peer was stopped: it is at least so much slower
                 row["at_gemm_speed"] = row["had"] / fraction[ours.name]
-            rows.append(row | {"met": _met(row)})
+            failed = ours is not None and best is None and len(peers)
+            rows.append(row | {"met": "peer failed" if failed else _met(row)})
     for number, row in table[table.group == "thesis size"].iterrows():
         base = {"net": row.net, "output": row.output, "points": row.points, "against": "GEMM limit"}
         had = {

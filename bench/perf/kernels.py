@@ -94,7 +94,7 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
             say(f"{contender:<18}{size:<44}{_words(result)}")
             rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | result)
         tables.write(pd.DataFrame(rows, columns=COLUMNS), out)
-    return pd.DataFrame(rows, columns=COLUMNS)
+    return pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:7], ignore_index=True)  # whatever came first
 
 
 def _is(row: dict, case: Case) -> bool:
