@@ -1,9 +1,9 @@
 """Where the thesis and its released code differ, and what each difference changes in accuracy.
 
-bench/published/thesis-choices.csv lists the choices: the axis of a cell it is made on (strategy or recipe), the thesis'
-arm, the code's, and which is this suite's default. Only what has finished runs of both arms at the same seeds has a
-row. Differences are code minus thesis, paired by seed, with 95% t-intervals and the p of the paired t-test; `diverged`
-counts the runs among them that were made again at the fallback rate.
+bench/published/thesis-choices.csv lists the choices: the axis of a cell it is made on (strategy, recipe or net), the
+thesis' arm, the code's, and which is this suite's default. Only what has finished runs of both arms at the same seeds
+has a row. Differences are code minus thesis, paired by seed, with 95% t-intervals and the p of the paired t-test;
+`diverged` counts the runs among them that were made again at the fallback rate.
 """
 
 import pandas as pd
@@ -42,9 +42,11 @@ def choices(curves: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 def _arms(choice: dict, present: list[str]) -> list[tuple[str, str]]:
     """Pairs of specs. An arm that starts with a plus is added to every other spec: `` against `+view=augmented`."""
-    if not choice["code"].startswith("+"):
-        return [(choice["thesis"], choice["code"])]
-    return [(spec, spec + choice["code"]) for spec in present if choice["code"] not in spec]
+    thesis, code = choice["thesis"], choice["code"]
+    added = thesis + code  # of such arms the other one is empty
+    return (
+        [(spec + thesis, spec + code) for spec in present if added not in spec] if added[0] == "+" else [(thesis, code)]
+    )
 
 
 def _compared(group: pd.DataFrame, column: str, name: str) -> dict[str, float]:

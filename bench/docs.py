@@ -192,8 +192,8 @@ def cpu_choices() -> str:
     lines = _head("choice", "thesis", "released code", "seen in", "code minus thesis, over the curve (points)", "p")
     for row in choices.itertuples():
         shown = _interval(row.area_mean, row.area_low, row.area_high) + _diverged(row.diverged)
-        other = row.recipe if isinstance(row.recipe, str) else row.strategy  # the choice is made on one of the two
-        where = f"{_dataset(row)}, {row.net} {row.width}, `{other}`"
+        rest = [f"`{value}`" for value in (row.net, row.recipe, row.strategy) if isinstance(value, str)]
+        where = ", ".join([_dataset(row), *rest, f"width {row.width}"])
         lines.append(f"| {row.choice} | `{row.thesis}` | `{row.code}` | {where} | {shown} | {row.area_p:.2g} |")
     absent = [name for name in published.read("thesis-choices")["choice"] if name not in set(choices["choice"])]
     return "\n".join([*lines, "", f"Not measured at this scale: {', '.join(absent) or 'none'}."])

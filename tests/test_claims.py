@@ -235,11 +235,14 @@ def test_choices_by_hand():
         *(record("margin+rule=released", seed, [0.5, 0.5 + 0.05 * seed]) for seed in range(3)),
         *(record("ntk", seed, [0.5, 0.6], recipe="l2-augment") for seed in range(2)),
         *(record("ntk", seed, [0.5, 0.7], recipe="l2-augment+view=augmented") for seed in range(2)),
+        *(record("ntk", seed, [0.5, 0.5], recipe="l2-augment+cycle_momentum=false") for seed in range(2)),
+        *(record("ntk", seed, [0.5, 0.8], net="wrn+blocks=2") for seed in range(2)),
+        *(record("ntk", seed, [0.5, 0.4], net="wrn+blocks=2+shortcut=released") for seed in range(2)),
         record("ll4al", 0, [0.5, 0.6]),  # its other arm has not run
     ]
     table = choices(tables.curves(runs), published.read("thesis-choices"))
     assert list(table.columns) == CHOICES
-    assert len(table) == 2
+    assert len(table) == 4
     margin = one(table, choice="margin")
     differences = [-0.1, -0.15, -0.2]
     assert (margin["n"], margin["final_mean"]) == (3, pytest.approx(-0.15))
@@ -249,6 +252,11 @@ def test_choices_by_hand():
     view = one(table, choice="scored images")
     assert (view["thesis"], view["code"], view["strategy"]) == ("l2-augment", "l2-augment+view=augmented", "ntk")
     assert view["area_mean"] == pytest.approx(0.05)
+    momentum = one(table, choice="momentum")
+    assert (momentum["thesis"], momentum["code"]) == ("l2-augment+cycle_momentum=false", "l2-augment")
+    assert (momentum["default"], momentum["final_mean"]) == ("code", pytest.approx(0.1))
+    shortcuts = one(table, choice="identity shortcuts")
+    assert (shortcuts["net"], shortcuts["strategy"], shortcuts["final_mean"]) == ("", "ntk", pytest.approx(-0.4))
     assert set(table["diverged"]) == {0}
     runs[0]["diverged"] = runs[4]["diverged"] = {"cycle": 0, "epoch": 3, "learning_rate": 1.25}
     table = choices(tables.curves(runs), published.read("thesis-choices"))
@@ -273,8 +281,9 @@ def test_published_rows_name_what_exists(name):
         for row in frame.itertuples():
             assert list(by_panel(pd.DataFrame([*_arms(panels, row)]), panels)), row.claim
     else:
-        for row in frame[frame["axis"] == "strategy"].itertuples():
-            assert all(registry.canonical("strategies", arm) == arm for arm in (row.thesis, row.code))
+        packages = {"strategy": "strategies", "net": "nets"}
+        for row in frame[frame["axis"].isin(packages)].itertuples():
+            assert all(registry.canonical(packages[row.axis], arm) == arm for arm in (row.thesis, row.code))
 
 
 def _arms(panels: dict, row):

@@ -99,7 +99,9 @@ def test_choices_say_where_they_were_seen(cpu):
     curves = pd.concat(arms).assign(data="cifar100, 4,000 train / 2,000 test, partial")
     made = choices(curves, published.read("thesis-choices"))
     tables.write(made, cpu / "results/cpu/tables/lookahead-choices.csv")
-    assert re.search(r"\| `l2\+statistics=released` \| cifar100 \(partial\), \S+ \d+, `ntk` \|", docs.cpu_choices())
+    assert re.search(
+        r"\| `l2\+statistics=released` \| cifar100 \(partial\), `\S+`, `ntk`, width \d+ \|", docs.cpu_choices()
+    )
 
 
 def test_only_figures_that_show_something_are_linked(cpu):
