@@ -263,7 +263,7 @@ def kernel_speed() -> str:
         )
         lines.append(f"{start}| {of_limit[row.Index]:.0%} | {shares} |")
     failed = "; ".join(
-        f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}: {row.note}"
+        f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}: {row.note.removesuffix('.')}"
         for row in rows[rows.note.notna()].itertuples()
     )
     rates = ours.gemm_gflops
