@@ -165,6 +165,7 @@ def _perf(a: argparse.Namespace) -> None:
     if a.what == "kernels":
         table = kernels.run(a.peers, a.out / "kernels.csv", a.only)
         reached, drawn = bars(table), figure.draw(table)
+        print(table[kernels.PRINTED].to_string(index=False, float_format="%.3g", na_rep=""), end="\n\n")
     else:
         table = lookahead.run(a.out / "lookahead.csv", only=a.only)
         reached, drawn = lookahead.bars(table), lookahead_figure.draw(table)

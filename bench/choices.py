@@ -41,12 +41,11 @@ def choices(curves: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:
 
 
 def _arms(choice: dict, present: list[str]) -> list[tuple[str, str]]:
-    """Pairs of specs. An arm that starts with a plus is added to every other spec: `` against `+view=augmented`."""
+    """Pairs of specs. Where one arm is empty, the other (`+view=augmented`) is added to every spec that lacks it."""
     thesis, code = choice["thesis"], choice["code"]
-    added = thesis + code  # of such arms the other one is empty
-    return (
-        [(spec + thesis, spec + code) for spec in present if added not in spec] if added[0] == "+" else [(thesis, code)]
-    )
+    if thesis and code:
+        return [(thesis, code)]
+    return [(spec + thesis, spec + code) for spec in present if thesis + code not in spec]
 
 
 def _compared(group: pd.DataFrame, column: str, name: str) -> dict[str, float]:

@@ -15,7 +15,7 @@ import pandas as pd
 
 from bench import config, grid, published, registry
 from bench.figures._style import departures
-from bench.perf.bars import fractions
+from bench.perf.bars import fractions, spreads
 from bench.perf.quiet import FOREIGN
 
 MANUAL = config.ROOT / "config/README.md"
@@ -35,8 +35,9 @@ def manual() -> str:
         "One file is one scale: `quick.yaml` (the default), `cpu.yaml` (real data on a CPU), `paper.yaml` (the\n"
         "papers' values). Choose with `snakemake --cores all --config scale=cpu`, or bring your own with\n"
         "`--configfile`.\n"
-        "A file states only what departs from the defaults below, which are the papers' values. Devices, threads\n"
-        "and memory are not configured here but on the command line and in `profiles/`.\n\n"
+        "A file states only what departs from the defaults below, which are the papers' values or, where these are\n"
+        "silent, choices that are said to be ours. Devices, threads and memory are not configured here but on the\n"
+        "command line and in `profiles/`.\n\n"
         "Written by `python -m bench docs` from `workflow/schemas/config.schema.yaml`.\n\n"
         "| key | default | meaning |\n| --- | --- | --- |\n"
     )
@@ -119,8 +120,8 @@ def cpu_results() -> str:
     areas, summary = _cpu("lookahead-areas"), _cpu("lookahead-summary")
     keys = ["dataset", "net", "width", "recipe", "strategy"]
     rows = areas.drop_duplicates(keys)
-    settings = rows.groupby("dataset")["strategy"].transform("size")  # the dataset with most rows comes first
-    rows = rows.assign(settings=settings).sort_values(["settings", "area_mean"], ascending=False)
+    rows = rows.assign(size=rows.groupby("dataset")["strategy"].transform("size"))  # the dataset with most rows first
+    rows = rows.sort_values(["size", "dataset", "area_mean"], ascending=[False, True, False])
     head = ("dataset", "net", "width", "recipe", "strategy", "accuracy over the curve (%)", "minus baseline (points)")
     lines = _head(*head, "baseline", "final accuracy (%)", "seeds")
     for row in rows.itertuples():
@@ -135,9 +136,10 @@ def cpu_results() -> str:
         )
     deviations = {name: rows["deviations"].iloc[0] for name, rows in summary.groupby("panel", sort=False)}
     data = "; ".join(summary["data"].unique())
-    return "\n".join(
-        [*lines, "", "Brackets: 95% t-intervals over seeds.", "", f"Data: {data}. {departures(deviations)}"]
-    )
+    costs = _cpu("lookahead-costs")
+    hours = (costs["n"] * costs["total_seconds"]).sum() / 3600
+    note = f"Brackets: 95% t-intervals over seeds. These runs took {hours:.1f} hours of one core."
+    return "\n".join([*lines, "", note, "", f"Data: {data}. {departures(deviations)}"])
 
 
 def cpu_claims() -> str:
@@ -245,7 +247,10 @@ def kernel_speed() -> str:
     for row in bars.itertuples():
         limit = row.against == "GEMM limit"
         memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f}x" if pd.notna(row.memory) else ""
-        cells = (f"{row.wanted:g}x", f"{'> ' * (row.bound is True)}{row.had:.2f}x", f"{row.at_gemm_speed:.1f}x", memory)
+        asked = f"{row.wanted:g}x"
+        if pd.notna(row.wanted_memory):
+            asked += f", {row.wanted_memory:g} GiB" if limit else f", {row.wanted_memory:g}x memory"
+        cells = (asked, f"{'> ' * (row.bound is True)}{row.had:.2f}x", f"{row.at_gemm_speed:.1f}x", memory)
         cells = cells if pd.notna(row.had) else (cells[0], "", "", "")
         kernel = KERNELS[row.output]
         lines.append(f"| {row.net} | {kernel} | {row.points} | {row.against} | {' | '.join(cells)} | {row.met} |")
@@ -266,11 +271,15 @@ def kernel_speed() -> str:
         f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}: {row.note.removesuffix('.')}"
         for row in rows[rows.note.notna()].itertuples()
     )
-    rates = ours.gemm_gflops
+    rates, twice = rows.gemm_gflops.dropna(), spreads(rows)
     disturbed = rows[rows.foreign > FOREIGN]
     speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
     marked = f"{len(disturbed)} of {rows.seconds.notna().sum()} measurements had others on the machine"
-    return "\n".join([*lines, "", f"On {rows.processor[0]}; {speed}; {marked}.", "", f"Not timed: {failed or 'none'}."])
+    again = (
+        f"{len(twice)} kernels were measured twice: {twice.min():.2f} to {twice.max():.2f} times as long once as again"
+    )
+    where = f"On {rows.processor[0]}; {speed}; {marked}. {again}."
+    return "\n".join([*lines, "", where, "", f"Not timed: {failed or 'none'}."])
 
 
 def lookahead_speed() -> str:

@@ -11,7 +11,7 @@ from test_claims import CLAIMED, CURVES, PANELS, SAMPLE, TIMED
 
 from bench import __main__ as cli
 from bench import config as configuration
-from bench import docs, published, tables
+from bench import docs, grid, published, tables
 from bench.choices import choices
 from bench.claims import claims
 
@@ -48,6 +48,7 @@ def cpu(tmp_path, monkeypatch):
         "areas": tables.areas(curves, PANELS),
         "choices": choices(curves, published.read("thesis-choices")),
         "claims": claims(curves, TIMED, PANELS, CLAIMED),
+        "costs": pd.DataFrame({"n": [3, 2], "total_seconds": [1000.0, 300.0]}),
     }
     for name, frame in made.items():
         tables.write(frame, tmp_path / f"results/cpu/tables/lookahead-{name}.csv")
@@ -63,6 +64,19 @@ def test_results_say_the_baseline_and_what_diverged(cpu):
     assert data.startswith("Data: digits, 1,300 train / 497 test. Not the paper's setting: thesis-2.1a, thesis-2.2a, ")
     assert data.endswith(": seeds 3 (paper 6).")
     assert "thesis-2.1b" not in data
+    assert "took 1.0 hours of one core" in text
+
+
+def test_the_main_dataset_comes_first(cpu):
+    other = CURVES[CURVES["strategy"] == "random"].assign(
+        dataset="cifar100", data="cifar100, 9 train / 9 test, partial"
+    )
+    panels = PANELS | {"choices": PANELS["thesis-2.1b"] | {"dataset": "cifar100", "strategies": ["random"]}}
+    curves = pd.concat([CURVES, other.assign(test_accuracy=1.0)])
+    for name, frame in {"summary": tables.summary(curves, panels), "areas": tables.areas(curves, panels)}.items():
+        tables.write(frame, cpu / f"results/cpu/tables/lookahead-{name}.csv")
+    datasets = re.findall(r"^\| (\w+(?: \(partial\))?) \|", docs.cpu_results(), re.MULTILINE)[1:]
+    assert datasets == ["digits"] * (len(datasets) - 1) + ["cifar100 (partial)"]
 
 
 def test_claims_say_their_rivals_and_marks(cpu):
@@ -112,6 +126,15 @@ def test_only_figures_that_show_something_are_linked(cpu):
     text = docs.cpu_figures()
     assert text.startswith("![look-ahead by four models on MNIST](figures/cpu/thesis-2.1b.png)\n\nFigures: ")
     assert re.findall(r" \[([^]]+)\]", text) == ["thesis-2.1b", "thesis-2.3"]
+
+
+def test_the_priced_jobs_are_those_of_scale_paper():
+    config = configuration.load("paper")
+    cells = grid.cells(config["lookahead"]["panels"], config["seeds"])
+    setting = ["dataset", "net", "width", "recipe"]
+    counts = pd.DataFrame([vars(cell) for cell in cells]).groupby(setting).size()
+    priced = pd.read_csv(REPO / "results/perf/plan-paper.csv").set_index(setting)["jobs"].sort_index()
+    assert priced.to_dict() == counts.to_dict()
 
 
 def test_naive_look_ahead_is_priced_apart():

@@ -12,7 +12,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bench import nets, registry
+from bench import machine, nets, registry
 from bench.errors import UserError
 from bench.kernels.gram import gram
 from bench.kernels.lookahead import block, distance, mlmoc, one_by_one, posterior, resolve
@@ -107,7 +107,7 @@ def test_contenders_are_measured_in_turns(monkeypatch):
         assert result["seconds"] > 0, result
         assert result["repeats"] > 2 or result["foreign"] > quiet.FOREIGN
         assert 0.05 < result["peak_gib"] < 4
-    assert 0 < found["ours"]["gemm_fraction"] < 1
+    assert found["ours"]["gflop"] / found["ours"]["seconds"] < found["ours"]["gemm_gflops"]
     assert found["ours"]["trace"] == pytest.approx(found["torch.func"]["trace"], rel=1e-4)
 
 
@@ -125,13 +125,18 @@ def test_a_case_that_lacks_a_contender_is_measured_as_a_whole(monkeypatch, tmp_p
     for name, value in {"ROUNDS": 1, "PEERS": [case], "THESIS": [], "GROWTH": []}.items():
         monkeypatch.setattr(kernels, name, value)
     monkeypatch.setattr(quiet, "FOREIGN", 2.0)  # whatever runs beside this test
-    earlier = vars(case) | {"contender": "ours", "note": "", "seconds": 123.0, "foreign": 0.0}
-    pd.DataFrame([earlier], columns=kernels.COLUMNS).to_csv(tmp_path / "kernels.csv", index=False)
-    first = kernels.run(False, tmp_path / "kernels.csv")
-    assert sorted(first.contender) == ["ours", "torch.func"]
+    out = tmp_path / "kernels.csv"
+    earlier = vars(case) | {"contender": "torch.func", "note": "", "seconds": 123.0, "foreign": 0.0}
+    earlier["processor"] = f"{machine.processor()}, {os.cpu_count()} cores"
+    pd.DataFrame([earlier], columns=kernels.COLUMNS).to_csv(out, index=False)
+    first = kernels.run(False, out)
+    assert list(first.contender) == ["ours", "torch.func"]
     assert (first.seconds < 123).all()
-    again = kernels.run(False, tmp_path / "kernels.csv")
-    assert sorted(again.seconds) == pytest.approx(sorted(first.seconds), rel=1e-8)  # kept, not measured
+    assert first.gemm_fraction.notna().tolist() == [True, False]
+    again = kernels.run(False, out)
+    assert list(again.seconds) == pytest.approx(list(first.seconds), rel=1e-8)  # kept, not measured
+    again.assign(seconds=123.0, processor="of another machine").to_csv(out, index=False)
+    assert (kernels.run(False, out).seconds < 123).all()
 
 
 def test_what_does_not_fit_is_not_started():
@@ -178,6 +183,18 @@ def test_bars_compare_with_the_best_of_a_peer():
     assert set(bars.bars(failed)[lambda frame: frame.against != "GEMM limit"].met) == {"peer failed"}
     ours_only = table()[lambda frame: frame.contender == "ours"]
     assert set(bars.bars(ours_only)[lambda frame: frame.against != "GEMM limit"].met) == {"not measured"}
+
+
+def test_kernels_measured_twice_show_the_spread():
+    measured = table()
+    repeated = (
+        (measured.net == "wrn-16") & (measured.width == 1) & (measured.points == 32) & (measured.output == "full")
+    )
+    measured.loc[repeated & (measured.group == "growth in width"), "seconds"] = 1.5
+    spreads = bars.spreads(measured)
+    assert spreads.loc["wrn-16", 1, 32, "full", 10] == 1.5
+    assert sorted(spreads)[:-1] == [1.0] * (len(spreads) - 1)
+    assert ("wrn-28", 2, 32, "full", 10) not in spreads.index  # once only
 
 
 @pytest.mark.parametrize("kept", ["ours", "torch.func", "nobody"])

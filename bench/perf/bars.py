@@ -1,4 +1,4 @@
-"""What the kernel engine is meant to reach, beside what it reached: ratios within one run."""
+"""What the kernel engine is meant to reach, beside what it reached: ratios within one case."""
 
 import pandas as pd
 
@@ -24,7 +24,8 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     """One row per bar and net: the ratio wanted, the ratio had against the peer's best implementation, and whether.
 
     `at_gemm_speed` is what the ratio would be if all of this engine's flops ran at the machine's own matrix-product
-    rate: how far away a bar is, and whether any tuning of the same algorithm could reach it.
+    rate: how far away a bar is, and whether any tuning of the same algorithm could reach it. `met` is yes, no, `peer
+    failed` where none of its implementations got through, or `not measured`.
     """
     rows, fraction = [], fractions(table)
     for wanted_nets, output, points, peer, ratio, share in BARS:
@@ -61,6 +62,12 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
         met = "yes" if fraction[number] >= FRACTION and row.peak_gib <= GIB else "no"
         rows.append(base | had | {"met": met})
     return pd.DataFrame(rows)
+
+
+def spreads(table: pd.DataFrame) -> pd.Series:
+    """Of kernels that this engine was measured at twice (growths repeat cases): the longer time over the shorter."""
+    ours = table[table.contender == "ours"].groupby(["net", "width", "points", "output", "classes"]).seconds
+    return (ours.max() / ours.min())[ours.count() > 1]
 
 
 def fractions(table: pd.DataFrame) -> pd.Series:

@@ -23,6 +23,7 @@ from bench import machine, nets
 from bench.errors import UserError
 from bench.kernels.gram import flops, gram
 from bench.perf import quiet, turns
+from bench.perf.bars import fractions
 from bench.perf.peers import python_of
 from bench.perf.program import export
 from bench.progress import say
@@ -56,6 +57,7 @@ COLUMNS = [
     *("repeats", "foreign", "peak_gib", "trace", "gflop", "gemm_gflops", "gemm_fraction", "compilation"),
     *(*PARTS, "rest", "processor"),
 ]
+PRINTED = [*COLUMNS[:5], "contender", "seconds", "peak_gib", "gemm_fraction"]
 NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
 PEERS = [Case(net, width, n, output) for net, width in NETS for n in (32, 256) for output in ("full", "pseudo")]
 GROWTH = [
@@ -69,12 +71,14 @@ THESIS = [Case(net, width, 1000, group="thesis size") for net, width in (("convn
 def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
     """Measure every case and write the table after each.
 
-    Cases of a run that was stopped are kept, which is said, if they are whole: where a contender is missing, or others
-    used the machine, all contenders are measured again, so that a ratio is never between different times.
+    Cases of a run on this machine that was stopped are kept, which is said, if they are whole: where a contender is
+    missing, or others used the machine, all contenders are measured again, so that no ratio is between different times.
     """
     from bench import tables
 
+    on = f"{machine.processor()}, {os.cpu_count()} cores"
     rows = pd.read_csv(out, dtype={"note": str}).fillna({"note": ""}).to_dict("records") if out.is_file() else []
+    rows = [row for row in rows if row["processor"] == on]
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
     jobs = [(case, names) for case in sorted(PEERS, key=lambda case: case.points)]  # small ones first
     jobs += [(case, ["ours"]) for case in (*THESIS, *GROWTH)]
@@ -82,19 +86,25 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
     left = [(case, contenders) for case, contenders in jobs if not _whole(rows, case, contenders)]
     if len(left) < len(jobs):
         say(f"{out}: keeping {len(jobs) - len(left)} cases measured earlier; to measure all in one go, remove it first")
-    on = f"{machine.processor()}, {os.cpu_count()} cores"
     for case, contenders in left:
         foreign = quiet.wait()
         if foreign > quiet.FOREIGN:
             say(f"others use {foreign:.0%} of this machine; numbers below are marked")
-        results = measured(case, contenders)
+        others = (row["contender"] for row in rows if _is(row, case) and row["contender"] not in contenders)
+        results = measured(case, [*contenders, *others])
         rows = [row for row in rows if not _is(row, case)]
         for contender, result in results.items():
             size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
             say(f"{contender:<18}{size:<44}{_words(result)}")
             rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | result)
-        tables.write(pd.DataFrame(rows, columns=COLUMNS), out)
-    return pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:7], ignore_index=True)  # whatever came first
+        tables.write(_table(rows), out)
+    return _table(rows)
+
+
+def _table(rows: list[dict]) -> pd.DataFrame:
+    """In order, whatever was measured first, with the fraction of the best GEMM rate seen so far."""
+    table = pd.DataFrame(rows, columns=COLUMNS).sort_values(COLUMNS[:7], ignore_index=True)
+    return table.assign(gemm_fraction=fractions(table))
 
 
 def _is(row: dict, case: Case) -> bool:
@@ -111,8 +121,7 @@ def _words(result: dict) -> str:
     if "seconds" not in result:
         return result["note"]
     marked = "" if result["foreign"] <= quiet.FOREIGN else f"  (others used {result['foreign']:.0%} of the machine)"
-    share = f", {result['gemm_fraction']:.0%} of the GEMM limit" if "gemm_fraction" in result else ""
-    return f"{result['seconds']:.4g} s, {result['peak_gib']:.2f} GiB{share}{marked}"
+    return f"{result['seconds']:.4g} s, {result['peak_gib']:.2f} GiB{marked}"
 
 
 def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
@@ -209,9 +218,7 @@ def main(case: Case, contender: str) -> None:
     def find() -> dict:
         found = turns.timed(work)
         if contender == "ours":
-            rate, least = gemm_rate(), flops(net, x, output=case.output)
-            found |= {"gflop": least / 1e9, "gemm_gflops": rate / 1e9}
-            found["gemm_fraction"] = least / rate / found["seconds"]
+            found |= {"gflop": flops(net, x, output=case.output) / 1e9, "gemm_gflops": gemm_rate() / 1e9}
             found |= profile(work) if found["seconds"] < turns.ONCE else {}
         return found
 

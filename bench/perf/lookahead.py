@@ -39,7 +39,7 @@ from bench.strategies import Query, badge, naive, top
 from bench.strategies._distances import squared_distances
 from bench.train import Recipe
 
-NET, WIDTH, SHAPE = "wrn", 64, (1, 14, 14)  # of scale cpu on MNIST
+NET, WIDTH, SHAPE = "wrn", 64, (1, 14, 14)  # a narrow network on pooled MNIST, much as at scale cpu
 RECIPE = Recipe("mse", "onecycle", True, 1.25, None, 0.9, 1e-4, epochs=200, batch=128, augment="none")
 EPOCHS = 15  # of retraining
 FEATURES, CENTRES = 640, 100  # of BADGE: the thesis' width, and how many are chosen
