@@ -276,6 +276,7 @@ def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     monkeypatch.setattr(ConvGhost, "ROWS", size)
     monkeypatch.setattr(ConvFactors, "COLUMNS", 8 * size)
     monkeypatch.setattr(ConvFactors, "CACHE", 0)
+    monkeypatch.setattr(ConvFactors, "LANES", size)
     for forced in WAYS.values():
         monkeypatch.setattr(tangents_module, "cheapest_convolution", lambda site, forced=forced: forced)
         assert_close(gram(net, x), theta_of(j, j))

@@ -29,20 +29,22 @@ class Patches:
         (self.kh, self.kw), (self.sh, self.sw) = conv.kernel_size, conv.stride
         self.left, _, self.top, _ = conv._reversed_padding_repeated_twice
 
-    def __call__(self, a: Tensor) -> list[Tensor]:
-        """From inputs (n, C_in, H, W); what is returned is overwritten by the next call."""
+    def __call__(self, a: Tensor, part: slice | None = None) -> list[Tensor]:
+        """From inputs (n, C_in, H, W); of the kw C_in entries only some, if told so. Overwritten by the next call."""
         n, (c_in, h_in, w_in), (_, height, width) = len(a), self.site.a, self.site.z
         rows = height + (self.kh - 1) // self.sh
         key = ("planes", self.kh, self.kw, self.sh, self.sw, self.left, self.top, *self.site.a, *self.site.z[1:])
         if len(self.site.shared.get(key, ())) < n:
             self.site.shared[key] = a.new_zeros(n, self.kw, c_in, self.sh, rows, width)
         planes = self.site.shared[key][:n]
-        for x in range(self.kw):
+        part = part or slice(0, self.kw * c_in)
+        for x in range(part.start // c_in, -(-part.stop // c_in)):
+            c = slice(max(part.start - x * c_in, 0), min(part.stop - x * c_in, c_in))  # channels
             to_w, from_w = _inside(x - self.left, self.sw, w_in, width)
             for plane in range(self.sh):
                 to_h, from_h = _inside(plane - self.top, self.sh, h_in, rows)
-                planes[:, x, :, plane, to_h, to_w] = a[:, :, from_h, from_w]
-        planes = planes.flatten(1, 2)  # (n, kw C_in, sh, rows, width)
+                planes[:, x, c, plane, to_h, to_w] = a[:, c, from_h, from_w]
+        planes = planes.flatten(1, 2)[:, part]  # (n, part of kw C_in, sh, rows, width)
         starts = (divmod(y, self.sh) for y in range(self.kh))
         return [planes[:, :, plane, row : row + height].flatten(2) for row, plane in starts]  # views
 
@@ -130,6 +132,7 @@ class ConvFactors(Convolution, Contracted):
 
     COLUMNS = 2048  # of J at a time per kernel row, for a Gram matrix at full speed; more as long as they fit in
     CACHE = 2**24  # bytes
+    LANES = 16  # patch entries at a time are a multiple of this: a product with 17 columns is slower than one with 32
 
     def prepare(self, batch, workspace):
         self.workspace = workspace
@@ -152,9 +155,10 @@ class ConvFactors(Convolution, Contracted):
             add_gram(theta, *sums, symmetric=left is right)
         if self.weight:
             kh = self.site.module.kernel_size[0]
-            column = sum(theta.shape) * c * kh * theta.element_size()  # bytes, of one patch entry per kernel row
-            width = max(self.COLUMNS // c, self.CACHE // column)
-            width = max(1, min(width, self.workspace // column))
+            rows = len(theta) if left is right else sum(theta.shape)
+            column = rows * c * kh * theta.element_size()  # bytes, of one patch entry per kernel row
+            width = max(self.COLUMNS // c, self.CACHE // column) // self.LANES * self.LANES
+            width = max(1, min(max(width, self.LANES), self.workspace // column))
             for start in range(0, d // kh, width):
                 part = slice(start, min(start + width, d // kh))
                 us = self._columns("left", left, part)
@@ -169,8 +173,8 @@ class ConvFactors(Convolution, Contracted):
         j = self.site.scratch(side, kh, n, s * c, part.stop - part.start)
         for i in range(0, n, 64):
             g = kept[0][i : i + 64].view(-1, s * c, t)
-            for y, p in enumerate(self.patches(kept[1][i : i + 64])):  # (64, kw C_in, T)
-                torch.bmm(g, p[:, part].transpose(1, 2), out=j[y, i : i + 64])
+            for y, p in enumerate(self.patches(kept[1][i : i + 64], part)):  # (64, columns / (M C), T)
+                torch.bmm(g, p.transpose(1, 2), out=j[y, i : i + 64])
         return j.view(kh, n * s, -1)
 
 
