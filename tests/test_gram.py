@@ -267,9 +267,9 @@ def test_any_budget_gives_the_same(way, output, monkeypatch):
 @pytest.mark.parametrize("size", [1, 3, 32])
 def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     net, x, j = example()
-    monkeypatch.setattr(tangents_module, "BATCH", size)
-    monkeypatch.setattr(tangents_module, "BATCH_BYTES", 0)
+    monkeypatch.setattr(tangents_module, "PASS_BYTES", 10_000 * size)
     monkeypatch.setattr(layers_module, "BLOCK", size)
+    monkeypatch.setattr(layers_module, "SIDE", 7 * size)
     monkeypatch.setattr(layers_module, "LONGEST", 2000 * size)
     monkeypatch.setattr(layers_module, "FEW_COLUMNS", 8 * size)
     monkeypatch.setattr(ConvGhost, "POINTS", size)
@@ -280,6 +280,44 @@ def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     for forced in WAYS.values():
         monkeypatch.setattr(tangents_module, "cheapest_convolution", lambda site, forced=forced: forced)
         assert_close(gram(net, x), theta_of(j, j))
+
+
+@given(st.integers(1, 40), st.integers(1, 40), st.booleans(), st.integers(1, 50), st.integers(1, 50))
+def test_blocks_cover_every_entry_once(n1, n2, symmetric, side, least):
+    n2 = n1 if symmetric else n2
+    covered = np.zeros((n1, n2), int)
+    for i, j in layers_module.blocks(n1, n2, symmetric, side, least):
+        assert 0 < i.stop - i.start <= side
+        assert 0 < j.stop - j.start <= side
+        covered[i, j] += 1
+    wanted = np.triu(np.ones((n1, n2), int)) if symmetric else np.ones((n1, n2), int)
+    assert (covered[wanted == 1] == 1).all()
+    if symmetric:  # below the diagonal only within blocks on it
+        rows, columns = np.nonzero(covered)
+        assert (rows - columns).max() < min(side, max(least, 1))
+
+
+def test_a_layer_without_effect_adds_nothing():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.used, self.aside, self.head = nn.Conv2d(1, 3, 3), nn.Conv2d(3, 4, 3), nn.Linear(3, 2)
+
+        def forward(self, x):
+            z = self.used(x).relu()
+            self.aside(z)
+            return self.head(z.mean((2, 3)))
+
+    net, x = Net().double(), images(5, (1, 8, 8)).double()
+    assert_close(gram(net, x), gram(net, x, layers=["used", "head"]))
+    assert gram(net, x, layers=["aside"]).count_nonzero() == 0
+
+
+def test_points_that_require_gradients_are_taken_as_they_are():
+    net, x, j = example()
+    theta = gram(net, x.requires_grad_())
+    assert_close(theta, theta_of(j, j))
+    assert not theta.requires_grad
 
 
 @pytest.mark.parametrize("size", [1, 3, 20])

@@ -11,17 +11,14 @@ from torch import Tensor
 
 from bench.kernels.layers import Contracted, Kept, Layer, Rows, Site, add_gram
 
-# Ghost contractions are GEMMs with a short inner dimension T: they run at about half the rate of the long ones.
-SHORT_GEMM = 2.0
-
 
 class Patches:
-    """P^T of a convolution in kh pieces (n, kw C_in, T), one per row of the kernel, by few copies.
+    """P of a convolution in kh pieces (n, T, kw C_in), one per row of the kernel, by few copies.
 
-    Position (h, w) sees through kernel entry (y, x) the pixel (sh h + y, sw w + x) of the padded input. Sorted into
-    planes by x and by row modulo sh, pixels are copied kw times, not kh kw times: row y of the kernel reads all its
-    positions, in order, from plane y mod sh, beginning at row y div sh. Borders stay zero from call to call, for all
-    layers of one geometry.
+    Position (h, w) sees through row y of the kernel the kw C_in numbers from (sh h + y, sw w) on of the padded input,
+    which lie side by side, channels last. Copied for every row of the image and every w, rows sorted by their number
+    modulo sh, row y of the kernel reads all its positions, in order, from part y mod sh, beginning at row y div sh: kw
+    copies of the image, not kh kw. Borders stay zero from call to call, for all layers of one geometry.
     """
 
     def __init__(self, site: Site):
@@ -33,28 +30,29 @@ class Patches:
         """From inputs (n, C_in, H, W); of the kw C_in entries only some, if told so. Overwritten by the next call."""
         n, (c_in, h_in, w_in), (_, height, width) = len(a), self.site.a, self.site.z
         rows = height + (self.kh - 1) // self.sh
-        key = ("planes", self.kh, self.kw, self.sh, self.sw, self.left, self.top, *self.site.a, *self.site.z[1:])
+        high, wide = self.sh * rows, self.sw * (width - 1) + self.kw  # of the padded input, as far as it is seen
+        key = ("padded", high, wide, self.left, self.top, *self.site.a)
         if len(self.site.shared.get(key, ())) < n:
-            self.site.shared[key] = a.new_zeros(n, self.kw, c_in, self.sh, rows, width)
-        planes = self.site.shared[key][:n]
+            self.site.shared[key] = a.new_zeros(n, high, wide, c_in)
+        padded = self.site.shared[key][:n]
+        inside = padded[:, self.top : self.top + h_in, self.left : self.left + w_in]
+        inside.copy_(a.permute(0, 2, 3, 1)[:, : inside.shape[1], : inside.shape[2]])
         part = part or slice(0, self.kw * c_in)
-        for x in range(part.start // c_in, -(-part.stop // c_in)):
-            c = slice(max(part.start - x * c_in, 0), min(part.stop - x * c_in, c_in))  # channels
-            to_w, from_w = _inside(x - self.left, self.sw, w_in, width)
-            for plane in range(self.sh):
-                to_h, from_h = _inside(plane - self.top, self.sh, h_in, rows)
-                planes[:, x, c, plane, to_h, to_w] = a[:, c, from_h, from_w]
-        planes = planes.flatten(1, 2)[:, part]  # (n, part of kw C_in, sh, rows, width)
+        line, size = wide * c_in, part.stop - part.start
+        windows = padded.as_strided(
+            (n, self.sh, rows, width, size),
+            (high * line, line, self.sh * line, self.sw * c_in, 1),
+            padded.storage_offset() + part.start,
+        )
+        windows = self.site.scratch("windows", *windows.shape).copy_(windows)
         starts = (divmod(y, self.sh) for y in range(self.kh))
-        return [planes[:, :, plane, row : row + height].flatten(2) for row, plane in starts]  # views
+        return [windows[:, plane, row : row + height].flatten(1, 2) for row, plane in starts]  # views (n, T, kw C_in)
 
-
-def _inside(shift: int, stride: int, size: int, count: int) -> tuple[slice, slice]:
-    """The k < count for which pixel stride k + shift is one of `size`, and those pixels."""
-    first, last = max(0, -(shift // stride)), min(count - 1, (size - 1 - shift) // stride)
-    if last < first:
-        return slice(0), slice(0)
-    return slice(first, last + 1), slice(stride * first + shift, stride * last + shift + 1, stride)
+    def whole(self, a: Tensor) -> Tensor:
+        """P (n, T, D)."""
+        pieces = self(a)
+        n, t, d = pieces[0].shape
+        return torch.cat(pieces, 2, out=self.site.scratch("patches", n, t, d * len(pieces)))
 
 
 class Convolution(Layer):
@@ -70,6 +68,10 @@ class Convolution(Layer):
         super().__init__(site)
         self.patches = Patches(site)
 
+    def temporaries(self):
+        _, t, d = self.sizes(self.site)
+        return 2 * t * d  # windows, each number kw times, and patches, kh kw times
+
     @staticmethod
     def sizes(site: Site) -> tuple[int, int, int]:
         """M C, T and D."""
@@ -77,50 +79,55 @@ class Convolution(Layer):
         return site.backwards // site.rows * c, height * width, site.module.weight[0].numel()
 
     @classmethod
-    def flops_of_rows(cls, site: Site) -> int:
-        """2 S C D T per point to form rows, 2 S^2 C D per pair for their inner products."""
+    def products_of_rows(cls, site: Site) -> tuple[int, int]:
+        """Flops: 2 S C D T per point to form rows, 2 S^2 C D per pair for their inner products."""
         s, (c, t, d) = site.rows, cls.sizes(site)
-        return 2 * s * c * d * (site.points * t + site.pairs * s)
+        return site.points * 2 * s * c * d * t, site.pairs * 2 * s * s * c * d
 
     @classmethod
-    def flops_of_ghost(cls, site: Site) -> int:
-        """Per pair 2 T^2 D for H, 2 T^2 S C for V = G H, 2 S^2 C T for inner products with V: see `ConvGhost`."""
+    def products_of_ghost(cls, site: Site) -> tuple[int, int, int]:
+        """Flops, per pair: 2 T^2 D for H, 2 T^2 S C for V = G H, 2 S^2 C T for inner products with V (`ConvGhost`)."""
         s, (c, t, d) = site.rows, cls.sizes(site)
-        return site.pairs * 2 * (t * t * (d + s * c) + s * s * c * t)
+        return site.pairs * 2 * t * t * d, site.pairs * 2 * t * t * s * c, site.pairs * 2 * s * s * c * t
 
 
 class ConvRows(Convolution, Rows):
     """A convolution that keeps its rows of J = [G P, sum_t g_t]: best where S C D is small, in early, large maps."""
 
+    def __init__(self, site: Site):
+        super().__init__(site)
+        self.pieces = 1 if site.backwards > 1 else self.patches.kh  # joined patches pay for many gradients
+
     def room(self):
-        site = self.site
-        (c, _, d), kh = self.sizes(site), site.module.kernel_size[0]
-        pieces = [(site.rows, c * d // kh)] * kh if self.weight else []  # (S, M C kw C_in) per kernel row
-        return pieces + [(site.rows, c)] * self.bias
+        c, _, d = self.sizes(self.site)
+        pieces = [(self.site.rows, c * d // self.pieces)] * self.pieces  # (S, M C D), or (S, M C kw C_in) each
+        return pieces * self.weight + [(self.site.rows, c)] * self.bias
 
     def prepare(self, batch, workspace):
-        self.stack = self.site.empty(batch, self.site.backwards, *self.site.z)  # once: new pages are slow
+        if self.site.backwards > 1:
+            c, height, width = self.site.z
+            self.stack = self.site.empty(batch, height * width, self.site.backwards, c)  # once: new pages are slow
 
     def keep(self, a, kept):
-        n, stacked = len(a), self.stack[: len(a)]  # (n, B, C, H, W)
-
         def take(b, g):
-            stacked[:, b] = g
+            self.stack[: len(a), :, b] = by_position(g)
             if b == self.site.backwards - 1:
-                self._form(a, stacked.view(n, -1, *self.site.z[1:]).flatten(2), kept)
+                self._form(a, self.stack[: len(a)].flatten(2), kept)
 
-        return take if self.site.backwards > 1 else lambda b, g: self._form(a, g.flatten(2), kept)
+        return take if self.site.backwards > 1 else lambda b, g: self._form(a, by_position(g), kept)
 
     def _form(self, a: Tensor, g: Tensor, kept: Kept) -> None:
-        """Rows from all gradients of n points, (n, B C, T)."""
+        """Rows from all gradients of n points, (n, T, B C)."""
+        n, _, c = g.shape
         if self.weight:
-            for piece, p in zip(kept, self.patches(a), strict=False):
-                torch.bmm(g, p.transpose(1, 2), out=piece.view(*g.shape[:2], -1))  # (n, B C, kw C_in)
+            patches = self.patches(a) if self.pieces > 1 else [self.patches.whole(a)]
+            for piece, p in zip(kept, patches, strict=False):
+                torch.bmm(g.transpose(1, 2), p, out=piece.view(n, c, -1))  # (n, B C, D or kw C_in)
         if self.bias:
-            torch.sum(g, 2, out=kept[-1].view(g.shape[:2]))
+            torch.sum(g, 1, out=kept[-1].view(n, c))
 
     def flops(self):
-        return self.flops_of_rows(self.site)
+        return sum(self.products_of_rows(self.site))
 
 
 class ConvFactors(Convolution, Contracted):
@@ -139,19 +146,25 @@ class ConvFactors(Convolution, Contracted):
 
     def room(self):
         c, t, _ = self.sizes(self.site)
-        return [(self.site.rows, c * t), self.site.a]
+        c_in, height, width = self.site.a
+        return [(t, self.site.rows * c), (height, width, c_in)]
 
     def keep(self, a, kept):
-        kept[1].copy_(a)
-        return self.take_into(kept[0])
+        kept[1].copy_(a.permute(0, 2, 3, 1))
+        g = kept[0].unflatten(2, (self.site.backwards, -1))  # (n, T, B, C)
+
+        def take(b, gradient):
+            g[:, :, b] = by_position(gradient)
+
+        return take
 
     def flops(self):
-        return self.flops_of_rows(self.site)
+        return sum(self.products_of_rows(self.site))
 
     def add(self, theta, left, right):
-        c, t, d = self.sizes(self.site)
+        c, _, d = self.sizes(self.site)
         if self.bias:
-            sums = [k[0].view(-1, c, t).sum(2) for k in (left, right)]  # (N S, M C)
+            sums = [k[0].sum(1).view(-1, c) for k in (left, right)]  # (N S, M C)
             add_gram(theta, *sums, symmetric=left is right)
         if self.weight:
             kh = self.site.module.kernel_size[0]
@@ -169,12 +182,11 @@ class ConvFactors(Convolution, Contracted):
     def _columns(self, side: str, kept: Kept, part: slice) -> Tensor:
         """Columns of J: of each kernel row `part` of the patch entries, for all points; (kh, N S, M C columns)."""
         n, s, kh = len(kept[0]), self.site.rows, self.site.module.kernel_size[0]
-        c, t, _ = self.sizes(self.site)
-        j = self.site.scratch(side, kh, n, s * c, part.stop - part.start)
+        j = self.site.scratch(side, kh, n, kept[0].shape[2], part.stop - part.start)
         for i in range(0, n, 64):
-            g = kept[0][i : i + 64].view(-1, s * c, t)
-            for y, p in enumerate(self.patches(kept[1][i : i + 64], part)):  # (64, columns / (M C), T)
-                torch.bmm(g, p.transpose(1, 2), out=j[y, i : i + 64])
+            g, a = kept[0][i : i + 64], kept[1][i : i + 64].permute(0, 3, 1, 2)  # (64, T, S M C)
+            for y, p in enumerate(self.patches(a, part)):  # (64, T, columns / (M C))
+                torch.bmm(g.transpose(1, 2), p, out=j[y, i : i + 64])
         return j.view(kh, n * s, -1)
 
 
@@ -184,19 +196,18 @@ class ConvGhost(Convolution, Contracted):
     Theta[ns, mr] = <G_ns P_n, G_mr P_m> = <G_ns, G_mr H>,    H = P_m P_n^T (T x T), + 1 in each entry for b.
     """
 
-    POINTS, ROWS = 16, 1024  # right points, and rows of H, at a time: V and H stay in cache
+    POINTS, ROWS = 8, 1024  # right points, and rows of H, at a time: V and H stay in cache
 
     def room(self):
         c, t, d = self.sizes(self.site)
         return [(self.site.rows, c * t), (t, d)]
 
     def keep(self, a, kept):
-        p = torch.cat(self.patches(a), 1)  # (n, D, T)
-        kept[1].copy_(p.transpose(1, 2))
+        torch.cat(self.patches(a), 2, out=kept[1])  # (n, T, D)
         return self.take_into(kept[0])
 
     def flops(self):
-        return self.flops_of_ghost(self.site)
+        return sum(self.products_of_ghost(self.site))
 
     def add(self, theta, left, right):
         (g1, p1), (g2, p2), s = left, right, self.site.rows
@@ -221,13 +232,21 @@ class ConvGhost(Convolution, Contracted):
         return (h + 1 if self.bias else h).view(n1, t, n2, t)
 
 
-def cheapest_convolution(site: Site) -> type[Layer]:
-    """The choice between rows of J and the ghost contraction, by flops, those of ghosts at half the speed.
+def by_position(z: Tensor) -> Tensor:
+    """(n, C, H, W) as (n, T, C), without a copy if channels are last in memory."""
+    return z.permute(0, 2, 3, 1).flatten(1, 2)
 
-    In one line, for many points: ghost if 2 T (T D + T S C + S^2 C) < S^2 C D, so for small maps of wide layers.
+
+def cheapest_convolution(site: Site) -> type[Layer]:
+    """The choice between rows of J and the ghost contraction, by the time of their products.
+
+    In units of a large product's time per flop, measured: forming rows takes 1.5, V = G H, with a short inner dimension
+    T, 1 + 16 / T, and inner products of only S rows with V 2 + 16 / S. So ghosts are for small maps of wide layers.
     If rows, J is kept, S C D numbers per point, unless its factors, S C T and the input, are less than half of that.
     """
-    if SHORT_GEMM * Convolution.flops_of_ghost(site) < Convolution.flops_of_rows(site):
-        return ConvGhost
     s, (c, t, d) = site.rows, Convolution.sizes(site)
+    form, gram = Convolution.products_of_rows(site)
+    h, v, inner = Convolution.products_of_ghost(site)
+    if h + (1 + 16 / t) * v + (2 + 16 / s) * inner < 1.5 * form + gram:
+        return ConvGhost
     return ConvRows if s * c * d <= 2 * (s * c * t + math.prod(site.a)) else ConvFactors

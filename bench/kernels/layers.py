@@ -15,7 +15,7 @@ Convolutions have a module of their own.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
@@ -27,7 +27,7 @@ Take = Callable[[int, Tensor], None]  # of the number b of a backward vector and
 
 FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram matrix: it is memory-bound below
 LONGEST = 8192  # columns of J in one product
-BLOCK = 96  # smallest side of a block when only half of a symmetric matrix is computed
+SIDE, BLOCK = 2048, 160  # rows of a block of Theta, at most, and of one on its diagonal
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,10 @@ class Layer:
     def room(self) -> list[tuple[int, ...]]:
         """Shapes of the tensors kept of each point."""
         raise NotImplementedError
+
+    def temporaries(self) -> int:
+        """Numbers per point of a pass in memory that layers use in turn."""
+        return 0
 
     def flops(self) -> int:
         """Of this layer's share of Theta, given all a and g."""
@@ -121,25 +125,42 @@ def add_rows(theta: Tensor, left: list[Tensor], right: list[Tensor]) -> None:
 
 
 def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> None:
-    """theta += left right^T; of a symmetric one only block rows from the diagonal on, half the work.
+    """theta += left right^T; of a symmetric one only what lies on and above the diagonal, half the work.
 
     LONGEST columns are summed at a time, apart from theta: one float32 product over 10^5 columns, or addmm_ to a theta
     that is large beside the terms, loses a digit.
     """
-    size = block_side(len(left))
-    memory = theta.new_empty(min(size, len(left)) * len(right))  # once: new pages are slow
+    memory = theta.new_empty(min(SIDE, len(left)) * min(SIDE, len(right)))  # once: new pages are slow
     for k in range(0, left.shape[1], LONGEST):
         u, v = left[:, k : k + LONGEST], right[:, k : k + LONGEST]
-        for i in range(0, len(left), size):
-            start = i if symmetric else 0
-            rows, columns = u[i : i + size], v[start:]
+        for i, j in blocks(len(left), len(right), symmetric, SIDE, BLOCK):
+            rows, columns = u[i], v[j]
             part = memory[: len(rows) * len(columns)].view(len(rows), len(columns))
-            theta[i : i + size, start:] += torch.mm(rows, columns.T, out=part)
+            theta[i, j] += torch.mm(rows, columns.T, out=part)
 
 
-def block_side(rows: int) -> int:
-    """Rows of a block when only one half of a symmetric matrix of so many rows is computed."""
-    return max(BLOCK, -(-rows // 16))
+def blocks(n1: int, n2: int, symmetric: bool, side: int, least: int) -> Iterator[tuple[slice, slice]]:
+    """Rows and columns of blocks, at most `side` long, that cover a matrix or, of a symmetric one, the upper half.
+
+    Those on the diagonal are halved down to `least`: a square beside the diagonal, and two smaller blocks on it.
+    Squares make faster products than strips.
+    """
+    for i in range(0, n1, side):
+        for j in range(i if symmetric else 0, n2, side):
+            if symmetric and i == j:
+                yield from _halves(i, min(i + side, n1), least)
+            else:
+                yield slice(i, min(i + side, n1)), slice(j, min(j + side, n2))
+
+
+def _halves(start: int, stop: int, least: int) -> Iterator[tuple[slice, slice]]:
+    if stop - start <= least:
+        yield slice(start, stop), slice(start, stop)
+        return
+    middle = (start + stop + 1) // 2
+    yield slice(start, middle), slice(middle, stop)
+    yield from _halves(start, middle, least)
+    yield from _halves(middle, stop, least)
 
 
 class Linear(Contracted):
@@ -165,15 +186,12 @@ class Linear(Contracted):
     def add(self, theta, left, right):
         n1, n2, s = len(left[0]), len(right[0]), self.site.rows
         theta = theta.view(n1, s, n2, s)
-        size = max(1, min(n1, -(-(1 << 22) // (n2 * s * s))))  # temporaries of 4M entries, which stay in cache
-        if left is right:  # the more blocks, the nearer to half of the work
-            size = min(size, -(-block_side(n1 * s) // s))
-        for i in range(0, n1, size):
-            start = i if left is right else 0
-            g1, g2 = left[0][i : i + size], right[0][start:]  # (n, S, M C), (N2, S, M C)
-            gg = g1.flatten(0, 1) @ g2.flatten(0, 1).T  # (n S, N2 S)
-            aa = self._inputs(left[1][i : i + size], right[1][start:])  # (n, N2)
-            theta[i : i + size, :, start:].addcmul_(gg.view(len(g1), s, len(g2), s), aa[:, None, :, None])
+        side, least = max(1, SIDE // s), max(1, BLOCK // s)  # in points; S rows each
+        for i, j in blocks(n1, n2, left is right, side, least):
+            g1, g2 = left[0][i], right[0][j]  # (n, S, M C), (m, S, M C)
+            gg = g1.flatten(0, 1) @ g2.flatten(0, 1).T  # (n S, m S)
+            aa = self._inputs(left[1][i], right[1][j])  # (n, m)
+            theta[i, :, j].addcmul_(gg.view(len(g1), s, len(g2), s), aa[:, None, :, None])
 
     def _inputs(self, a1: Tensor, a2: Tensor) -> Tensor:
         """a_n . a_m + 1, or the one of the two terms whose parameter is trained."""
@@ -223,14 +241,14 @@ class BatchNorm(Rows):
 
     def keep(self, a, kept):
         bn, j = self.site.module, kept[0].view(len(a), self.site.backwards, -1)  # (n, B, 2 C)
-        u = F.batch_norm(a, bn.running_mean, bn.running_var, eps=bn.eps).flatten(2)  # (n, C, T)
+        u = F.batch_norm(a, bn.running_mean, bn.running_var, eps=bn.eps)  # (n, C, H, W)
 
         def take(b, g):
-            g = g.flatten(2)  # (n, C, T)
+            c = g.shape[1]
             if self.weight:
-                j[:, b, : g.shape[1]] = torch.linalg.vecdot(g, u)
+                torch.sum(g * u, (2, 3), out=j[:, b, :c])
             if self.bias:
-                j[:, b, -g.shape[1] :] = g.sum(2)
+                torch.sum(g, (2, 3), out=j[:, b, -c:])
 
         return take
 

@@ -5,18 +5,18 @@ per backward vector, without any weight gradient. What a net must be for this, s
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from bench.errors import UserError
 from bench.kernels.convolution import cheapest_convolution
-from bench.kernels.layers import BatchNorm, Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, add_rows
+from bench.kernels.layers import BatchNorm, Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows
 
-# Points per forward and backward pass, where the budget allows: with more, convolutions leave the caches, but the
-# products of small nets gain in size
-BATCH, BATCH_BYTES = 16, 2**26
+# Of what one layer returns for the points of one pass, on average: more leaves the caches, less is lost on overheads
+PASS_BYTES = 2**21
 TILES_ON_DISK = 4  # at least, per side: a kill loses a tenth of the work
 
 
@@ -26,7 +26,7 @@ class Tangents:
     def __init__(self, net: nn.Module, x1: Tensor, x2: Tensor | None, output: str | int, layers: Sequence[str] | None):
         if not len(x1) or (x2 is not None and not len(x2)):
             raise UserError("a kernel needs at least one point on either side")
-        self.net, self.modules = net, _selected(net, layers)
+        self.net, self.modules, self.partly = net, _selected(net, layers), layers is not None
         _check(net)
         self.like = next(iter(net.parameters())).detach().new_empty(0)
         probed, f = self._forward(x1[:2])  # not 1, for which torch has only slow convolutions
@@ -51,8 +51,8 @@ class Tangents:
         """Points per tile, the most that the budget allows; sets points per batch and how many tiles to remember."""
         size, b, s = self.like.element_size(), len(self.vectors), self.rows
         numbers = [(math.prod(layer.site.a), math.prod(layer.site.z)) for layer in self.layers]
-        # What a point costs in a batch: activations and their gradients, patches, and the stacked gradients
-        batch = size * sum(6 * a + (4 + b) * z for a, z in numbers)
+        # What a point costs in a batch: activations, gradients and their stacks; what layers use in turn
+        batch = size * (sum(2 * a + (4 + b) * z for a, z in numbers) + max(each.temporaries() for each in self.layers))
         kept = size * sum(math.prod(shape) for layer in self.layers for shape in layer.room())
 
         def cost(tile: int) -> int:
@@ -64,7 +64,7 @@ class Tangents:
         if budget < least:
             raise UserError(f"budget {budget:,} bytes: one point at a time needs {least:,} bytes")
         budget -= workspace
-        best = max(BATCH, BATCH_BYTES // batch)
+        best = PASS_BYTES * len(numbers) // (size * sum(z for _, z in numbers))
         self.batch = max(1, min(best, n, budget // 4 // batch, (budget - cost(1)) // batch))
         rest = budget - self.batch * batch
         for layer in self.layers:
@@ -88,22 +88,45 @@ class Tangents:
         if not f.isfinite().all():
             raise UserError("the net's outputs are not finite; are its inputs?")
         takes = [layer.keep(a.detach(), k) for layer, (a, _), k in zip(self.layers, seen, kept, strict=True)]
-        wanted = [z for take, (_, z) in zip(takes, seen, strict=True) if take]
-        takes = [take for take in takes if take]
-        for b, gradients in enumerate(self._gradients(f, wanted) if wanted else ()):
-            for take, g in zip(takes, gradients, strict=True):
+        wanted = [(take, a, z) for take, (a, z) in zip(takes, seen, strict=True) if take]
+        if not wanted:
+            return
+        if all(isinstance(layer, Linear) for layer in self.layers):
+            self._backward_at_once(f, wanted)
+        else:  # convolutions gain nothing from that
+            self._backward_in_turn(f, wanted)
+
+    def _backward_at_once(self, f: Tensor, wanted: list[tuple[Take, Tensor, Tensor]]) -> None:
+        """Gradients of all v_b . f in one pass, with larger products."""
+        vectors = self.vectors[:, None].expand(-1, *f.shape)  # (B, n, O)
+        zs = [z for _, _, z in wanted]
+        stacked = torch.autograd.grad(f, zs, vectors, is_grads_batched=True, materialize_grads=True)  # (B, n, *z) each
+        for (take, _, _), gradients in zip(wanted, stacked, strict=True):
+            for b, g in enumerate(gradients):
                 take(b, g)
 
-    def _gradients(self, f: Tensor, wanted: list[Tensor]) -> Iterator[Sequence[Tensor]]:
-        """For each backward vector v_b the gradients of v_b . f with respect to the tensors wanted."""
-        if all(isinstance(layer, Linear) for layer in self.layers):  # as one product; convolutions gain nothing
-            vectors = self.vectors[:, None].expand(-1, *f.shape)  # (B, n, O)
-            stacked = torch.autograd.grad(f, wanted, vectors, is_grads_batched=True, materialize_grads=True)
-            yield from zip(*stacked, strict=True)
-            return
-        for b, vector in enumerate(self.vectors):
+    def _backward_in_turn(self, f: Tensor, wanted: list[tuple[Take, Tensor, Tensor]]) -> None:
+        """One pass per v_b; each layer takes its gradient as soon as there is one, while it is in the caches.
+
+        A pass ends at layers before which nothing is trained: it goes through all others on its way there, unless some
+        were left out.
+        """
+        b, reached = 0, set()
+
+        def hook(k: int, g: Tensor) -> None:
+            reached.add(k)
+            wanted[k][0](b, g)
+
+        for k, (_, _, z) in enumerate(wanted):
+            z.register_hook(partial(hook, k))
+        ends = [z for _, a, z in wanted if self.partly or not a.requires_grad]
+        for b, vector in enumerate(self.vectors):  # the hooks read b
+            reached.clear()
             more = b + 1 < len(self.vectors)
-            yield torch.autograd.grad(f, wanted, vector.expand_as(f), retain_graph=more, materialize_grads=True)
+            torch.autograd.grad(f, ends, vector.expand_as(f), retain_graph=more, allow_unused=True)
+            for k in set(range(len(wanted))) - reached:  # f does not depend on what these return
+                take, _, z = wanted[k]
+                take(b, torch.zeros_like(z))
 
     def add(self, theta: Tensor, left: list[Kept], right: list[Kept], tick: Callable[[], None]) -> None:
         """theta (N1 S, N2 S) += J J'^T, layer by layer; where right is left, only on and above the diagonal."""
@@ -127,7 +150,8 @@ class Tangents:
         hooks = [module.register_forward_hook(record(name)) for name, module in self.modules.items()]
         try:
             with torch.inference_mode(False), torch.enable_grad():
-                f = self.net(x.to(self.like))
+                layout = torch.channels_last if x.dim() == 4 else torch.preserve_format  # the faster for convolutions
+                f = self.net(x.detach().to(self.like, memory_format=layout))
         finally:
             for hook in hooks:
                 hook.remove()
