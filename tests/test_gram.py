@@ -267,7 +267,8 @@ def test_any_budget_gives_the_same(way, output, monkeypatch):
 @pytest.mark.parametrize("size", [1, 3, 32])
 def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     net, x, j = example()
-    monkeypatch.setattr(tangents_module, "PASS_BYTES", 10_000 * size)
+    monkeypatch.setattr(tangents_module, "PASS_BYTES", 0)
+    monkeypatch.setattr(tangents_module, "PASS_POINTS", size)
     monkeypatch.setattr(layers_module, "BLOCK", size)
     monkeypatch.setattr(layers_module, "SIDE", 7 * size)
     monkeypatch.setattr(layers_module, "LONGEST", 2000 * size)

@@ -15,8 +15,10 @@ from bench.errors import UserError
 from bench.kernels.convolution import cheapest_convolution
 from bench.kernels.layers import BatchNorm, Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows
 
-# Of what one layer returns for the points of one pass, on average: more leaves the caches, less is lost on overheads
-PASS_BYTES = 2**21
+# Of what one layer returns for the points of one pass, on average: more leaves the caches, less is lost on overheads.
+# A GPU is not full with less than some ten million numbers
+PASS_BYTES, PASS_BYTES_ON_GPU = 2**21, 2**26
+PASS_POINTS = 8  # at least
 TILES_ON_DISK = 4  # at least, per side: a kill loses a tenth of the work
 
 
@@ -64,8 +66,10 @@ class Tangents:
         if budget < least:
             raise UserError(f"budget {budget:,} bytes: one point at a time needs {least:,} bytes")
         budget -= workspace
-        best = PASS_BYTES * len(numbers) // (size * sum(z for _, z in numbers))
-        self.batch = max(1, min(best, n, budget // 4 // batch, (budget - cost(1)) // batch))
+        most = PASS_BYTES if self.like.device.type == "cpu" else PASS_BYTES_ON_GPU
+        best = max(PASS_POINTS, most * len(numbers) // (size * sum(z for _, z in numbers)))
+        even = -(-n // -(-n // best))  # as few passes, all of the same size
+        self.batch = max(1, min(even, budget // 4 // batch, (budget - cost(1)) // batch))
         rest = budget - self.batch * batch
         for layer in self.layers:
             layer.prepare(self.batch, workspace)
