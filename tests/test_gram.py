@@ -1,11 +1,13 @@
 """Empirical tangent kernels against Theta = J J^T with J from torch.func, and every way to split the work."""
 
+import gc
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import weakref
 from functools import cache
 from itertools import combinations
 
@@ -312,6 +314,20 @@ def test_a_layer_without_effect_adds_nothing():
     net, x = Net().double(), images(5, (1, 8, 8)).double()
     assert_close(gram(net, x), gram(net, x, layers=["used", "head"]))
     assert gram(net, x, layers=["aside"]).count_nonzero() == 0
+
+
+@pytest.mark.parametrize("output", ["full", "pseudo"])
+def test_the_graph_is_gone_with_the_call(output):
+    net, x, _ = example()
+    seen = []
+    net.stages[1].register_forward_hook(lambda _module, _inputs, z: seen.append(weakref.ref(z)))
+    gc.disable()  # no help: a cycle would keep all activations until some later collection
+    try:
+        gram(net, x, output=output)
+        assert seen
+        assert all(z() is None for z in seen)
+    finally:
+        gc.enable()
 
 
 def test_points_that_require_gradients_are_taken_as_they_are():

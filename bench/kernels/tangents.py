@@ -121,8 +121,7 @@ class Tangents:
             reached.add(k)
             wanted[k][0](b, g)
 
-        for k, (_, _, z) in enumerate(wanted):
-            z.register_hook(partial(hook, k))
+        hooks = [z.register_hook(partial(hook, k)) for k, (_, _, z) in enumerate(wanted)]
         ends = [z for _, a, z in wanted if self.partly or not a.requires_grad]
         for b, vector in enumerate(self.vectors):  # the hooks read b
             reached.clear()
@@ -131,6 +130,8 @@ class Tangents:
             for k in set(range(len(wanted))) - reached:  # f does not depend on what these return
                 take, _, z = wanted[k]
                 take(b, torch.zeros_like(z))
+        for each in hooks:  # they hold what they are attached to: the graph would live on
+            each.remove()
 
     def add(self, theta: Tensor, left: list[Kept], right: list[Kept], tick: Callable[[], None]) -> None:
         """theta (N1 S, N2 S) += J J'^T, layer by layer; where right is left, only on and above the diagonal."""
