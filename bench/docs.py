@@ -5,6 +5,7 @@
 """
 
 import json
+import math
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -15,7 +16,7 @@ import pandas as pd
 
 from bench import config, grid, published, registry
 from bench.figures._style import departures
-from bench.perf.bars import fractions, spreads
+from bench.perf.bars import spreads
 from bench.perf.quiet import FOREIGN
 
 MANUAL = config.ROOT / "config/README.md"
@@ -254,19 +255,20 @@ def kernel_speed() -> str:
         cells = cells if pd.notna(row.had) else (cells[0], "", "", "")
         kernel = KERNELS[row.output]
         lines.append(f"| {row.net} | {kernel} | {row.points} | {row.against} | {' | '.join(cells)} | {row.met} |")
-    of_limit = fractions(rows)
-    ours = rows[(rows.contender == "ours") & (rows.group == "peers")]
-    parts = ["convolutions", "batched_products", "products", "rest"]
-    lines += [
-        "",
-        *_head("net", "kernel", "N", "seconds", "GiB", "of the GEMM limit", *(p.replace("_", " ") for p in parts)),
-    ]
+    ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))]
+    ours = ours.sort_values(["net", "width", "output", "points"])
+    parts, best = ["convolutions", "batched_products", "products"], rows.gemm_gflops.max()
+    named = [part.replace("_", " ") for part in parts]
+    lines += ["", *_head("net", "kernel", "N", "seconds", "GiB", "of the GEMM limit", *named, "rest")]
     for row in ours.itertuples():
-        shares = " | ".join(f"{getattr(row, part):.0%}" if pd.notna(getattr(row, part)) else "" for part in parts)
         start = (
-            f"| {row.net} {row.width} | {KERNELS[row.output]} | {row.points} | {row.seconds:.3g} | {row.peak_gib:.1f} "
+            f"| {row.net} {row.width} | {KERNELS[row.output]} | {row.points} | {row.seconds:.3g} | {row.peak_gib:.1f}"
         )
-        lines.append(f"{start}| {of_limit[row.Index]:.0%} | {shares} |")
+        cells = [f"{row.gemm_fraction:.0%}"]
+        for part in (*parts, "rest"):
+            share, rate = getattr(row, part), getattr(row, f"{part}_gflops", math.nan) / best
+            cells.append(f"{share:.0%}" * pd.notna(share) + f" at {rate:.0%}" * pd.notna(rate))
+        lines.append(f"{start} | {' | '.join(cells)} |")
     failed = "; ".join(
         f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}: {row.note.removesuffix('.')}"
         for row in rows[rows.note.notna()].itertuples()

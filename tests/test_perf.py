@@ -111,6 +111,24 @@ def test_contenders_are_measured_in_turns(monkeypatch):
     assert found["ours"]["trace"] == pytest.approx(found["torch.func"]["trace"], rel=1e-4)
 
 
+def test_a_profile_has_shares_and_rates():
+    a, b = torch.randn(2, 300, 300)
+    batch, image, weight = torch.randn(4, 50, 60), torch.randn(2, 8, 16, 16), torch.randn(8, 8, 3, 3)
+
+    def work():
+        return a @ b, torch.bmm(batch, batch.mT), torch.nn.functional.conv2d(image, weight)
+
+    work()
+    start = time.perf_counter()
+    found = kernels.profile(work, passes=123_000_000)
+    took = time.perf_counter() - start
+    assert sum(found[part] for part in (*kernels.PARTS, "rest")) == pytest.approx(1)
+    wanted = {"products": 2 * 300**3, "batched_products": 2 * 4 * 50 * 60 * 50, "convolutions": 123_000_000}
+    totals = {part: flops / found[f"{part}_gflops"] / 1e9 / found[part] for part, flops in wanted.items()}
+    assert min(totals.values()) == pytest.approx(max(totals.values()))  # the time of all, as each part implies it
+    assert 0 < totals["products"] < took
+
+
 def test_contenders_that_disagree_are_refused():
     stopped = {"note": "stopped after 240 s", "at_least": 240}
     kernels.check_agreement({"ours": {"trace": 5.0}, "torch.func": {"trace": 5.001}, "neural-tangents 1": stopped})

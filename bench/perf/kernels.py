@@ -22,6 +22,7 @@ from torch.func import functional_call, jacrev, vmap
 from bench import machine, nets
 from bench.errors import UserError
 from bench.kernels.gram import flops, gram
+from bench.kernels.tangents import Tangents
 from bench.perf import quiet, turns
 from bench.perf.bars import fractions
 from bench.perf.peers import python_of
@@ -32,6 +33,7 @@ from bench.seeds import torch_stream
 MEMORY = 16 * 2**30  # bytes; a contender that needs more is not started
 LIMIT = 240  # seconds; a peer that needs longer is stopped
 SMALL, ROUNDS = 32, 3  # up to so many points, contenders are measured in turns, so often
+FAR = 10  # times as slow as the fastest: a contender that is, after its first turn, has no other
 SAME = 1e-3  # relative difference between traces of contenders that still compute the same kernel, in float32
 SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `rest` is all that is not named here
@@ -55,7 +57,7 @@ class Case:
 COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "at_least"),
     *("repeats", "foreign", "peak_gib", "trace", "gflop", "gemm_gflops", "gemm_fraction", "compilation"),
-    *(*PARTS, "rest", "processor"),
+    *(*PARTS, "rest", *(f"{part}_gflops" for part in PARTS), "processor"),
 ]
 PRINTED = [*COLUMNS[:5], "contender", "seconds", "peak_gib", "gemm_fraction"]
 NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
@@ -134,14 +136,15 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
     with ExitStack() as stack:
         programs: dict[str, turns.Program] = {}
         for turn in range(rounds):
+            fastest = min((each[-1].get("seconds", math.inf) for each in found.values()), default=math.inf)
             for name in contenders:
                 if name in ("torch.func", "neural-tangents 1") and 2 * jacobian > MEMORY:
                     found[name] = [too_large]
                     continue
                 if turn == 0:
                     programs[name] = stack.enter_context(_program(case, name, stack))
-                elif "seconds" not in found[name][-1]:
-                    continue  # it failed
+                elif not found[name][-1].get("seconds", math.inf) < FAR * fastest:
+                    continue  # it failed, or no other turn would change the picture
                 found.setdefault(name, []).append(programs[name].turn())
                 if turn == rounds - 1:
                     programs[name].close()  # before the next one needs its memory
@@ -196,14 +199,19 @@ def gemm_rate(size: int = 2048) -> float:
     return 2 * size**3 / quiet.measure(lambda: torch.mm(a, b, out=out), repeats=5).seconds
 
 
-def profile(work: Callable[[], object]) -> dict[str, float]:
-    """Shares of the time of `work` by kind of operation."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+def profile(work: Callable[[], object], passes: int) -> dict[str, float]:
+    """Shares of the time of `work` by kind of operation, and the rate of each kind, given the flops of its passes."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_flops=True) as profiler:
         work()
-    spent = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
-    total = sum(spent.values())
-    shares = {part: sum(spent.get(name, 0) for name in names) / total for part, names in PARTS.items()}
-    return shares | {"rest": 1 - sum(shares.values())}
+    events = {event.key: event for event in profiler.key_averages()}
+    total = sum(event.self_cpu_time_total for event in events.values())  # in microseconds
+    found = {}
+    for part, names in PARTS.items():
+        seen = [events[name] for name in names if name in events]
+        spent = sum(event.self_cpu_time_total for event in seen)
+        flops = passes if part == "convolutions" else sum(event.flops for event in seen)
+        found |= {part: spent / total} | ({f"{part}_gflops": flops / spent / 1e3} if spent else {})
+    return found | {"rest": 1 - sum(found[part] for part in PARTS)}
 
 
 def main(case: Case, contender: str) -> None:
@@ -219,7 +227,7 @@ def main(case: Case, contender: str) -> None:
         found = turns.timed(work)
         if contender == "ours":
             found |= {"gflop": flops(net, x, output=case.output) / 1e9, "gemm_gflops": gemm_rate() / 1e9}
-            found |= profile(work) if found["seconds"] < turns.ONCE else {}
+            found |= profile(work, Tangents(net, x, None, case.output, None).passes)
         return found
 
     turns.serve(find)
