@@ -123,15 +123,17 @@ class Tangents:
 
         hooks = [z.register_hook(partial(hook, k)) for k, (_, _, z) in enumerate(wanted)]
         ends = [z for _, a, z in wanted if self.partly or not a.requires_grad]
-        for b, vector in enumerate(self.vectors):  # the hooks read b
-            reached.clear()
-            more = b + 1 < len(self.vectors)
-            torch.autograd.grad(f, ends, vector.expand_as(f), retain_graph=more, allow_unused=True)
-            for k in set(range(len(wanted))) - reached:  # f does not depend on what these return
-                take, _, z = wanted[k]
-                take(b, torch.zeros_like(z))
-        for each in hooks:  # they hold what they are attached to: the graph would live on
-            each.remove()
+        try:
+            for b, vector in enumerate(self.vectors):  # the hooks read b
+                reached.clear()
+                more = b + 1 < len(self.vectors)
+                torch.autograd.grad(f, ends, vector.expand_as(f), retain_graph=more, allow_unused=True)
+                for k in set(range(len(wanted))) - reached:  # f does not depend on what these return
+                    take, _, z = wanted[k]
+                    take(b, torch.zeros_like(z))
+        finally:
+            for each in hooks:  # they hold what they are attached to: the graph would live on
+                each.remove()
 
     def add(self, theta: Tensor, left: list[Kept], right: list[Kept], tick: Callable[[], None]) -> None:
         """theta (N1 S, N2 S) += J J'^T, layer by layer; where right is left, only on and above the diagonal."""

@@ -144,7 +144,8 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
                 if turn == 0:
                     programs[name] = stack.enter_context(_program(case, name, stack))
                 elif not found[name][-1].get("seconds", math.inf) < FAR * fastest:
-                    continue  # it failed, or no other turn would change the picture
+                    programs[name].close()  # it failed, or no other turn would change the picture
+                    continue
                 found.setdefault(name, []).append(programs[name].turn())
                 if turn == rounds - 1:
                     programs[name].close()  # before the next one needs its memory
