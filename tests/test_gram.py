@@ -273,7 +273,9 @@ def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     monkeypatch.setattr(tangents_module, "PASS_POINTS", size)
     monkeypatch.setattr(layers_module, "BLOCK", size)
     monkeypatch.setattr(layers_module, "SIDE", 7 * size)
+    monkeypatch.setattr(layers_module, "SMALL", 3 * size)
     monkeypatch.setattr(layers_module, "LONGEST", 2000 * size)
+    monkeypatch.setattr(layers_module, "PIECE", 5 * size)
     monkeypatch.setattr(layers_module, "FEW_COLUMNS", 8 * size)
     monkeypatch.setattr(ConvGhost, "POINTS", size)
     monkeypatch.setattr(ConvGhost, "ROWS", size)
@@ -339,7 +341,7 @@ def test_points_that_require_gradients_are_taken_as_they_are():
 
 @pytest.mark.parametrize("size", [1, 3, 20])
 def test_any_block_of_a_linear_layer_gives_the_same(size, monkeypatch):
-    monkeypatch.setattr(layers_module, "BLOCK", size)
+    monkeypatch.setattr(layers_module, "SMALL", size)
     net, x = shaken(small("fcn")), images(5, (1, 8, 8)).double()
     j = jacobian(net, x)
     assert_close(gram(net, x), theta_of(j, j))

@@ -138,7 +138,7 @@ class ConvFactors(Convolution, Contracted):
     """
 
     COLUMNS = 2048  # of J at a time per kernel row, for a Gram matrix at full speed; more as long as they fit in
-    CACHE = 2**24  # bytes
+    CACHE = 2**25  # bytes
     LANES = 16  # patch entries at a time are a multiple of this: a product with 17 columns is slower than one with 32
 
     def prepare(self, batch, workspace):

@@ -26,8 +26,8 @@ Kept = list[Tensor]  # what a layer keeps of some points, the points along the f
 Take = Callable[[int, Tensor], None]  # of the number b of a backward vector and the gradients g_b of n points (n, *z)
 
 FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram matrix: it is memory-bound below
-LONGEST = 8192  # columns of J in one product
-SIDE, BLOCK = 2048, 160  # rows of a block of Theta, at most, and of one on its diagonal
+LONGEST, PIECE = 8192, 1024  # columns of J in one product; and in a piece of it, for a small block of Theta
+SIDE, SMALL, BLOCK = 2048, 256, 80  # rows of a block of Theta: at most, of a small one, of one on the diagonal
 
 
 @dataclass(frozen=True)
@@ -128,15 +128,21 @@ def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> Non
     """theta += left right^T; of a symmetric one only what lies on and above the diagonal, half the work.
 
     LONGEST columns are summed at a time, apart from theta: one float32 product over 10^5 columns, or addmm_ to a theta
-    that is large beside the terms, loses a digit.
+    that is large beside the terms, loses a digit. Small blocks of theta are sums over pieces of these columns: cores
+    that share the columns are faster than cores that share so few rows.
     """
     memory = theta.new_empty(min(SIDE, len(left)) * min(SIDE, len(right)))  # once: new pages are slow
     for k in range(0, left.shape[1], LONGEST):
         u, v = left[:, k : k + LONGEST], right[:, k : k + LONGEST]
+        pieces = math.gcd(u.shape[1], max(1, u.shape[1] // PIECE))
         for i, j in blocks(len(left), len(right), symmetric, SIDE, BLOCK):
             rows, columns = u[i], v[j]
-            part = memory[: len(rows) * len(columns)].view(len(rows), len(columns))
-            theta[i, j] += torch.mm(rows, columns.T, out=part)
+            if max(len(rows), len(columns)) <= SMALL:
+                rows, columns = (each.unflatten(1, (pieces, -1)).transpose(0, 1) for each in (rows, columns))
+                theta[i, j] += torch.bmm(rows, columns.mT).sum(0)  # (pieces, n, m)
+            else:
+                part = memory[: len(rows) * len(columns)].view(len(rows), len(columns))
+                theta[i, j] += torch.mm(rows, columns.T, out=part)
 
 
 def blocks(n1: int, n2: int, symmetric: bool, side: int, least: int) -> Iterator[tuple[slice, slice]]:
@@ -186,7 +192,7 @@ class Linear(Contracted):
     def add(self, theta, left, right):
         n1, n2, s = len(left[0]), len(right[0]), self.site.rows
         theta = theta.view(n1, s, n2, s)
-        side, least = max(1, SIDE // s), max(1, BLOCK // s)  # in points; S rows each
+        side, least = max(1, SIDE // s), max(1, SMALL // s)  # in points; S rows each
         for i, j in blocks(n1, n2, left is right, side, least):
             g1, g2 = left[0][i], right[0][j]  # (n, S, M C), (m, S, M C)
             gg = g1.flatten(0, 1) @ g2.flatten(0, 1).T  # (n S, m S)

@@ -39,8 +39,8 @@ SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `rest` is all that is not named here
 PARTS = {
     "convolutions": ("aten::mkldnn_convolution", "aten::convolution_backward"),  # forward and backward passes
-    "batched_products": ("aten::bmm",),  # rows of J from gradients and patches; ghosts
-    "products": ("aten::mm", "aten::addmm"),  # Gram matrices
+    "batched_products": ("aten::bmm",),  # rows of J from gradients and patches; small blocks of Gram matrices; ghosts
+    "products": ("aten::mm", "aten::addmm"),  # large blocks of Gram matrices; linear layers
 }
 
 
