@@ -1,5 +1,6 @@
 """Empirical tangent kernels against Theta = J J^T with J from torch.func, and every way to split the work."""
 
+import copy
 import gc
 import json
 import os
@@ -19,13 +20,14 @@ from hypothesis import strategies as st
 from test_nets import SPECS, build, images, shaken, small
 from torch import nn
 from torch.func import functional_call, jacrev
+from torch.utils.flop_counter import FlopCounterMode
 
 from bench.errors import UserError
 from bench.kernels import layers as layers_module
 from bench.kernels import tangents as tangents_module
 from bench.kernels.convolution import ConvFactors, ConvGhost, ConvRows
 from bench.kernels.gram import flops, gram
-from bench.kernels.layers import Readout
+from bench.kernels.layers import Linear, Readout
 from bench.kernels.tangents import Tangents
 
 WAYS = {"rows": ConvRows, "factors": ConvFactors, "ghost": ConvGhost}
@@ -254,7 +256,7 @@ def least_budget(net, x, output):
 
 @pytest.mark.parametrize("output", ["full", "pseudo"])
 @every_way
-def test_any_budget_gives_the_same(way, output, monkeypatch):
+def test_any_budget_gives_the_same(way, output):
     net, x = shaken(small("wrn+layers=2")), images(11, (1, 8, 8)).double()
     whole, cross = gram(net, x, output=output), gram(net, x[:4], x[4:], output=output)
     tiles, least = set(), least_budget(net, x, output)
@@ -280,7 +282,8 @@ def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     monkeypatch.setattr(ConvGhost, "POINTS", size)
     monkeypatch.setattr(ConvGhost, "ROWS", size)
     monkeypatch.setattr(ConvFactors, "COLUMNS", 8 * size)
-    monkeypatch.setattr(ConvFactors, "CACHE", 0)
+    monkeypatch.setattr(ConvFactors, "BYTES", 0)
+    monkeypatch.setattr(ConvFactors, "POINTS", size)
     monkeypatch.setattr(ConvFactors, "LANES", size)
     for forced in WAYS.values():
         monkeypatch.setattr(tangents_module, "cheapest_convolution", lambda site, forced=forced: forced)
@@ -302,27 +305,39 @@ def test_blocks_cover_every_entry_once(n1, n2, symmetric, side, least):
         assert (rows - columns).max() < min(side, max(least, 1))
 
 
-def test_a_layer_without_effect_adds_nothing():
-    class Net(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.used, self.aside, self.head = nn.Conv2d(1, 3, 3), nn.Conv2d(3, 4, 3), nn.Linear(3, 2)
+class Aside(nn.Module):
+    """A net one layer of which has no effect."""
 
-        def forward(self, x):
-            z = self.used(x).relu()
-            self.aside(z)
-            return self.head(z.mean((2, 3)))
+    def __init__(self, used, aside, head):
+        super().__init__()
+        self.used, self.aside, self.head = used, aside, head
 
-    net, x = Net().double(), images(5, (1, 8, 8)).double()
-    assert_close(gram(net, x), gram(net, x, layers=["used", "head"]))
+    def forward(self, x):
+        z = self.used(x).relu()
+        self.aside(z)
+        return self.head(z.flatten(1))
+
+
+@pytest.mark.parametrize("n", [2, 3, 5])  # fewer points than outputs, as many, more
+@pytest.mark.parametrize("kind", ["convolution", "linear"])
+def test_a_layer_without_effect_adds_nothing(kind, n):
+    if kind == "linear":
+        net, x = Aside(nn.Linear(6, 4), nn.Linear(4, 5), nn.Linear(4, 3)), torch.randn(n, 6).double()
+    else:
+        net, x = Aside(nn.Conv2d(1, 2, 3), nn.Conv2d(2, 4, 3), nn.Linear(72, 3)), images(n, (1, 8, 8)).double()
+    net.double()
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
     assert gram(net, x, layers=["aside"]).count_nonzero() == 0
+    net.requires_grad_(False).aside.requires_grad_(True)  # no output depends on any parameter
+    assert gram(net, x).count_nonzero() == 0
 
 
 @pytest.mark.parametrize("output", ["full", "pseudo"])
 def test_the_graph_is_gone_with_the_call(output):
     net, x, _ = example()
     seen = []
-    net.stages[1].register_forward_hook(lambda _module, _inputs, z: seen.append(weakref.ref(z)))
+    hook = net.stages[1].register_forward_hook(lambda _module, _inputs, z: seen.append(weakref.ref(z)))
     gc.disable()  # no help: a cycle would keep all activations until some later collection
     try:
         gram(net, x, output=output)
@@ -330,18 +345,56 @@ def test_the_graph_is_gone_with_the_call(output):
         assert all(z() is None for z in seen)
     finally:
         gc.enable()
+        hook.remove()
+
+
+@pytest.fixture
+def tiles(monkeypatch):
+    """How many tiles are in memory, whenever another one was computed."""
+    counts, alive, keep = [], [], Tangents.keep
+
+    def counted(self, x, tick):
+        kept = keep(self, x, tick)
+        alive.append(weakref.ref(kept[0][0]))
+        counts.append(sum(each() is not None for each in alive))
+        return kept
+
+    monkeypatch.setattr(Tangents, "keep", counted)
+    return counts
+
+
+def test_no_more_tiles_in_memory_than_planned(tiles):
+    net, x, j = example()
+    assert_close(gram(net, x, budget=least_budget(net, x, "full")), theta_of(j, j))  # tiles of one point
+    assert max(tiles) == 2
+    assert 5 < len(tiles) < 15  # 15 tiles of Theta: one side at least is there already
+    tiles.clear()
+    assert_close(gram(net, x, budget=3 * least_budget(net, x, "full")), theta_of(j, j))
+    assert tiles in ([1], [1, 2], [1, 2, 3])
+
+
+def test_continued_with_less_memory_no_more_tiles_than_needed(tiles, tmp_path):
+    net, x, j = example()
+    path, least = tmp_path / "theta.npy", least_budget(net, x, "full")
+    gram(net, x, out=path, budget=10**9)
+    assert max(tiles) > 2
+    saved = json.loads((tmp_path / "theta.npy.done").read_text())
+    (tmp_path / "theta.npy.done").write_text(json.dumps(saved | {"done": []}))
+    tiles.clear()
+    assert_close(gram(net, x, out=path, budget=least + 8 * 9 * 10), theta_of(j, j))
+    assert max(tiles) == 2
 
 
 def test_points_that_require_gradients_are_taken_as_they_are():
     net, x, j = example()
-    theta = gram(net, x.requires_grad_())
+    theta = gram(net, x.clone().requires_grad_())
     assert_close(theta, theta_of(j, j))
     assert not theta.requires_grad
 
 
 @pytest.mark.parametrize("size", [1, 3, 20])
 def test_any_block_of_a_linear_layer_gives_the_same(size, monkeypatch):
-    monkeypatch.setattr(layers_module, "SMALL", size)
+    monkeypatch.setattr(Linear, "LEAST", size)
     net, x = shaken(small("fcn")), images(5, (1, 8, 8)).double()
     j = jacobian(net, x)
     assert_close(gram(net, x), theta_of(j, j))
@@ -373,6 +426,19 @@ def test_flops_count_the_matrix_products():
     assert flops(net, x) == passes + pairs * 2 * (10 * 10 * 64 + 64) + pairs * 2 * 64
 
 
+@pytest.mark.parametrize("output", ["full", "pseudo", "trace"])
+@every_way
+def test_flops_are_those_that_torch_counts(way, output):
+    """Of two sets: of a symmetric Theta, blocks on the diagonal are computed whole."""
+    net, x = small("wrn-16", (2, 8, 8), 3).float().eval(), images(7, (2, 8, 8))
+    with FlopCounterMode(display=False) as counter:
+        gram(net, x[:3], x[3:], output=output)
+    with FlopCounterMode(display=False) as probe:
+        net(x[:2])
+    more = counter.get_total_flops() - probe.get_total_flops() - flops(net, x[:3], x[3:], output=output)
+    assert 0 <= more <= 2 * 3**3  # products of backward vectors
+
+
 # Streams
 
 
@@ -400,11 +466,16 @@ def test_a_foreign_file_is_not_continued(tmp_path):
     net, x, _ = example()
     path = tmp_path / "theta.npy"
     gram(net, x, out=path, output="pseudo")
+    frozen = copy.deepcopy(net)
+    frozen.conv.requires_grad_(False)
     others = [
         lambda: gram(net, x, out=path),
         lambda: gram(net, x[:4], out=path, output="pseudo"),
         lambda: gram(net, x + 1e-9, out=path, output="pseudo"),
         lambda: gram(net, x, out=path, output="pseudo", layers=["head"]),
+        lambda: gram(net, x, x, out=path, output="pseudo"),
+        lambda: gram(copy.deepcopy(net).float(), x, out=path, output="pseudo"),
+        lambda: gram(frozen, x, out=path, output="pseudo"),
         lambda: gram(shaken(small("resnet18", seed=1)), x, out=path, output="pseudo"),
         lambda: gram(shaken(small("resnet18+activation=tanh")), x, out=path, output="pseudo"),
     ]

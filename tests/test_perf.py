@@ -36,12 +36,11 @@ def test_a_busy_stranger_is_noticed():
 
 def test_own_work_and_children_are_no_strangers():
     def work():
-        subprocess.run([sys.executable, "-c", "sum(range(10**7))"], check=True)
+        children = [subprocess.Popen([sys.executable, "-c", "sum(range(2 * 10**7))"]) for _ in range(os.cpu_count())]
+        sum(range(10**7))
+        assert not any(child.wait() for child in children)
 
-    whole = quiet.measure(work, repeats=1, at_most=1)
-    used = os.times().children_user
-    assert used > 0.05
-    assert whole.foreign < 1.0
+    assert quiet.measure(work, repeats=1, at_most=5).foreign < 0.5  # as strangers, they would be nearly 1
 
 
 def applied(kind, details, w, a, b=None):
@@ -109,6 +108,23 @@ def test_contenders_are_measured_in_turns(monkeypatch):
         assert 0.05 < result["peak_gib"] < 4
     assert found["ours"]["gflop"] / found["ours"]["seconds"] < found["ours"]["gemm_gflops"]
     assert found["ours"]["trace"] == pytest.approx(found["torch.func"]["trace"], rel=1e-4)
+
+
+def test_a_contender_far_behind_has_one_turn(monkeypatch):
+    seconds = {"ours": [1.0, 1.5, 1.5], "near": [kernels.FAR - 0.1] * 3, "far": [kernels.FAR + 0.1] * 3}
+    code = """
+from bench.perf import turns
+seconds = iter({})
+turns.serve(lambda: dict(seconds=next(seconds), repeats=1, foreign=0, peak_gib=1, trace=1))
+"""
+
+    def program(_case, name, _stack):
+        return turns.Program([sys.executable, "-c", code.format(seconds[name])])
+
+    monkeypatch.setattr(kernels, "_program", program)
+    found = kernels.measured(kernels.Case("fcn", 8, 4), list(seconds))
+    turns_had = {name: result["repeats"] for name, result in found.items()}
+    assert turns_had == {"ours": kernels.ROUNDS, "near": kernels.ROUNDS, "far": 1}
 
 
 def test_a_profile_has_shares_and_rates():

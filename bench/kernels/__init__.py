@@ -9,6 +9,6 @@
     regression.py   kernel regression
     lookahead.py    the effect of one more label, for all candidates at once
 
-Letters: N points, O outputs, S rows of Theta per point, P parameters; of a convolution C output channels, T output
-positions, D patch size (input channels x kernel height x kernel width).
+Letters: N points, O outputs, B backward vectors, S rows of Theta per point, M = B / S, P parameters; of a convolution C
+output channels, T output positions, D patch size (input channels x kernel height x kernel width).
 """

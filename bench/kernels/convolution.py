@@ -84,6 +84,11 @@ class Convolution(Layer):
         s, (c, t, d) = site.rows, cls.sizes(site)
         return site.points * 2 * s * c * d * t, site.pairs * 2 * s * s * c * d
 
+    def products_of_bias(self) -> int:
+        """Flops: 2 S^2 C per pair for inner products of rows of the bias."""
+        s, (c, _, _) = self.site.rows, self.sizes(self.site)
+        return self.bias * self.site.pairs * 2 * s * s * c
+
     @classmethod
     def products_of_ghost(cls, site: Site) -> tuple[int, int, int]:
         """Flops, per pair: 2 T^2 D for H, 2 T^2 S C for V = G H, 2 S^2 C T for inner products with V (`ConvGhost`)."""
@@ -127,18 +132,19 @@ class ConvRows(Convolution, Rows):
             torch.sum(g, 1, out=kept[-1].view(n, c))
 
     def flops(self):
-        return sum(self.products_of_rows(self.site))
+        return sum(self.products_of_rows(self.site)) + self.products_of_bias()
 
 
 class ConvFactors(Convolution, Contracted):
     """A convolution that keeps the factors G and a, and forms some columns of J = [G P, sum_t g_t] at a time.
 
     For small maps, T < D, where S C D numbers of J are many more than the S C T of G. The rows of J are still those of
-    all points at once, so nothing is computed twice within a tile.
+    all points of two tiles at once, so nothing is computed twice for one block of Theta.
     """
 
-    COLUMNS = 2048  # of J at a time per kernel row, for a Gram matrix at full speed; more as long as they fit in
-    CACHE = 2**25  # bytes
+    COLUMNS = 2048  # of J at a time per kernel row, for a Gram matrix at full speed; more as long as they take
+    BYTES = 2**25  # at most
+    POINTS = 64  # whose patches there are at a time
     LANES = 16  # patch entries at a time are a multiple of this: a product with 17 columns is slower than one with 32
 
     def prepare(self, batch, workspace):
@@ -159,7 +165,7 @@ class ConvFactors(Convolution, Contracted):
         return take
 
     def flops(self):
-        return sum(self.products_of_rows(self.site))
+        return sum(self.products_of_rows(self.site)) + self.products_of_bias()
 
     def add(self, theta, left, right):
         c, _, d = self.sizes(self.site)
@@ -170,7 +176,7 @@ class ConvFactors(Convolution, Contracted):
             kh = self.site.module.kernel_size[0]
             rows = len(theta) if left is right else sum(theta.shape)
             column = rows * c * kh * theta.element_size()  # bytes, of one patch entry per kernel row
-            width = max(self.COLUMNS // c, self.CACHE // column) // self.LANES * self.LANES
+            width = max(self.COLUMNS // c, self.BYTES // column) // self.LANES * self.LANES
             width = max(1, min(max(width, self.LANES), self.workspace // column))
             for start in range(0, d // kh, width):
                 part = slice(start, min(start + width, d // kh))
@@ -183,10 +189,11 @@ class ConvFactors(Convolution, Contracted):
         """Columns of J: of each kernel row `part` of the patch entries, for all points; (kh, N S, M C columns)."""
         n, s, kh = len(kept[0]), self.site.rows, self.site.module.kernel_size[0]
         j = self.site.scratch(side, kh, n, kept[0].shape[2], part.stop - part.start)
-        for i in range(0, n, 64):
-            g, a = kept[0][i : i + 64], kept[1][i : i + 64].permute(0, 3, 1, 2)  # (64, T, S M C)
-            for y, p in enumerate(self.patches(a, part)):  # (64, T, columns / (M C))
-                torch.bmm(g.transpose(1, 2), p, out=j[y, i : i + 64])
+        for start in range(0, n, self.POINTS):
+            some = slice(start, start + self.POINTS)
+            g, a = kept[0][some], kept[1][some].permute(0, 3, 1, 2)  # (POINTS, T, S M C)
+            for y, p in enumerate(self.patches(a, part)):  # (POINTS, T, columns / (M C))
+                torch.bmm(g.transpose(1, 2), p, out=j[y, some])
         return j.view(kh, n * s, -1)
 
 

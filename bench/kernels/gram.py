@@ -42,7 +42,8 @@ def gram(
     out       a .npy file, written tile by tile and continued after a kill; the result is then a copy-on-write map of it
     progress  a bar, or lines in a log
 
-    dtype and device are those of the parameters. Results do not depend on budget and tiles but for rounding.
+    dtype and device are those of the parameters; a map is on the CPU. Results do not depend on budget and tiles but for
+    rounding.
     """
     tangents = Tangents(net, x1, x2, output, layers)
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
@@ -61,17 +62,17 @@ def gram(
     with counter("  kernel", len(todo) * len(tangents.layers), progress) as (tick, more):
         memory = Memory(tangents, x1, x2, tile, tick, more)
         for i, j in _there_and_back(todo):
-            left, right = memory.left(i), memory.right(j)
             block = (slice(i * s, (i + tile) * s), slice(j * s, (j + tile) * s))
             size = (min(tile, n1 - i) * s, min(tile, n2 - j) * s)
             part = like.new_zeros(size) if store else theta[block]
-            tangents.add(part, left, right, tick)
-            if left is right:
+            tangents.add(part, memory.left(i), memory.right(j), tick)  # no name for them: memory must be free to forget
+            if x2 is None and i == j:
                 mirror(part)
             if store:
                 store.put(i, j, block, part, both=x2 is None)
             elif x2 is None and i != j:
                 theta[block[1], block[0]] = part.T
+            del part  # before there is another
     return store.map() if store else theta
 
 
@@ -83,7 +84,9 @@ def flops(
     output: str | int = "full",
     layers: Sequence[str] | None = None,
 ) -> int:
-    """What `gram` must compute: one half of a symmetric Theta, each layer by the way chosen, all passes."""
+    """What `gram` must compute if all fits one tile: passes through these layers, and their shares of Theta by the ways
+    chosen, of a symmetric Theta half.
+    """
     tangents = Tangents(net, x1, x2, output, layers)
     return tangents.passes + sum(layer.flops() for layer in tangents.layers)
 
@@ -93,6 +96,7 @@ class Memory:
 
     def __init__(self, tangents: Tangents, x1: Tensor, x2: Tensor | None, tile: int, tick: Callable, more: Callable):
         self.tangents, self.tile, self.tick, self.more = tangents, tile, tick, more
+        self.most = tangents.remembered(tile)
         self.sides = (x1, x1 if x2 is None else x2)
         self.right_side = 0 if x2 is None else 1
         self.held: dict[tuple[int, int], list[Kept]] = {}
@@ -106,7 +110,7 @@ class Memory:
     def _get(self, side: int, start: int) -> list[Kept]:
         kept = self.held.pop((side, start), None)
         if kept is None:
-            while len(self.held) >= self.tangents.remembered:
+            while len(self.held) >= self.most:
                 del self.held[next(iter(self.held))]  # the one used longest ago
             x = self.sides[side][start : start + self.tile]
             self.more(-(-len(x) // self.tangents.batch))

@@ -26,8 +26,9 @@ Kept = list[Tensor]  # what a layer keeps of some points, the points along the f
 Take = Callable[[int, Tensor], None]  # of the number b of a backward vector and the gradients g_b of n points (n, *z)
 
 FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram matrix: it is memory-bound below
-LONGEST, PIECE = 8192, 1024  # columns of J in one product; and in a piece of it, for a small block of Theta
-SIDE, SMALL, BLOCK = 2048, 256, 80  # rows of a block of Theta: at most, of a small one, of one on the diagonal
+LONGEST = 8192  # columns of J in one product, at most
+SIDE, BLOCK = 2048, 80  # rows of a block of Theta, at most; and down to how many those on the diagonal are halved
+SMALL, PIECE = 256, 1024  # a block of at most so many rows is summed over pieces of at least so many columns
 
 
 @dataclass(frozen=True)
@@ -177,6 +178,8 @@ class Linear(Contracted):
     two small Gram matrices multiplied entry by entry; rows of length P = d C never exist.
     """
 
+    LEAST = 160  # rows of a block on the diagonal: fewer do not pay, products over only M C or d columns are short
+
     def room(self):
         site = self.site
         return [(site.rows, site.backwards // site.rows * site.z[0]), (site.a[0],)]  # (S, M C) and (d,)
@@ -192,7 +195,7 @@ class Linear(Contracted):
     def add(self, theta, left, right):
         n1, n2, s = len(left[0]), len(right[0]), self.site.rows
         theta = theta.view(n1, s, n2, s)
-        side, least = max(1, SIDE // s), max(1, SMALL // s)  # in points; S rows each
+        side, least = max(1, SIDE // s), max(1, self.LEAST // s)  # in points; S rows each
         for i, j in blocks(n1, n2, left is right, side, least):
             g1, g2 = left[0][i], right[0][j]  # (n, S, M C), (m, S, M C)
             gg = g1.flatten(0, 1) @ g2.flatten(0, 1).T  # (n S, m S)
@@ -227,10 +230,12 @@ class Readout(Linear):
 
     def add(self, theta, left, right):
         n1, n2, s = len(left[0]), len(right[0]), self.site.rows
-        aa = self._inputs(left[0], right[0])  # (N1, N2)
         theta = theta.view(n1, s, n2, s)
-        for one, other in self.outer.nonzero().tolist():  # I_O: the diagonal only
-            theta[:, one, :, other].add_(aa, alpha=self.outer[one, other].item())
+        entries = [(one, other, self.outer[one, other].item()) for one, other in self.outer.nonzero().tolist()]
+        for i, j in blocks(n1, n2, left is right, SIDE, self.LEAST):
+            aa = self._inputs(left[0][i], right[0][j])  # (n, m)
+            for one, other, value in entries:  # I_O: the diagonal only
+                theta[i, one, j, other].add_(aa, alpha=value)
 
 
 class BatchNorm(Rows):

@@ -114,7 +114,7 @@ def regress_iteratively(
     weights, unsolved, iterations = conjugate_gradients(
         lambda v: product(v) + shift * v, rhs, diagonal + shift, tolerance, max_iterations
     )
-    residual = _judge(unsolved + jitter * weights, rhs, f"jitter {jitter:.2g}")
+    residual = _judge(unsolved + jitter * weights, rhs, f"jitter {jitter:.2g}", stacklevel=3)
     prediction = _predict(_product(cross, budget)(weights), targets, prior)
     return Regression(prediction, weights.reshape(targets.shape), jitter, residual, iterations=iterations)
 
@@ -214,7 +214,8 @@ def _solve(train: Tensor, rhs: Tensor, ridge: float, jitter: str) -> tuple[Tenso
         )
     weights = torch.cholesky_solve(rhs, factor)  # (n, k)
     condition = condition_number(matrix, factor)
-    residual = _judge(train @ weights + ridge * weights - rhs, rhs, f"jitter {added:.2g}, condition {condition:.2g}")
+    means = f"jitter {added:.2g}, condition {condition:.2g}"
+    residual = _judge(train @ weights + ridge * weights - rhs, rhs, means, stacklevel=4)
     return weights, factor, (added, residual, condition)
 
 
@@ -234,15 +235,15 @@ def condition_number(matrix: Tensor, factor: Tensor) -> float:
     return (best * torch.linalg.matrix_norm(matrix, 1)).item()
 
 
-def _judge(missed: Tensor, rhs: Tensor, means: str) -> float:
-    """The relative residual, with a warning if it is large."""
+def _judge(missed: Tensor, rhs: Tensor, means: str, stacklevel: int) -> float:
+    """The relative residual, with a warning to the caller of this module if it is large."""
     residual = (missed.norm() / rhs.norm().clamp(min=torch.finfo(rhs.dtype).tiny)).item()
     if not residual <= TOLERANCE:
         warnings.warn(
             f"kernel regression misses its targets: relative residual {residual:.2g} ({means}). The kernel is singular "
             "to rounding (duplicate points with different labels?); pass a ridge to smooth on purpose",
             RuntimeWarning,
-            stacklevel=4,
+            stacklevel=stacklevel,
         )
     return residual
 

@@ -50,7 +50,7 @@ class Tangents:
                 self.passes += points * passes * 2 * module.weight.numel() * math.prod(z.shape[2:])
 
     def plan(self, budget: int, n: int, symmetric: bool, on_disk: bool) -> int:
-        """Points per tile, the most that the budget allows; sets points per batch and how many tiles to remember."""
+        """Points per tile, the most that the budget allows; sets points per batch, and what is left for tiles."""
         size, b, s = self.like.element_size(), len(self.vectors), self.rows
         numbers = [(math.prod(layer.site.a), math.prod(layer.site.z)) for layer in self.layers]
         # What a point costs in a batch: activations, gradients and their stacks; what layers use in turn
@@ -70,13 +70,15 @@ class Tangents:
         best = max(PASS_POINTS, most * len(numbers) // (size * sum(z for _, z in numbers)))
         even = -(-n // -(-n // best))  # as few passes, all of the same size
         self.batch = max(1, min(even, budget // 4 // batch, (budget - cost(1)) // batch))
-        rest = budget - self.batch * batch
+        self.rest, self.kept, self.cost = budget - self.batch * batch, kept, cost
         for layer in self.layers:
             layer.prepare(self.batch, workspace)
         fewest = min(n, TILES_ON_DISK) if on_disk else 1
-        tile = next(m for m in (-(-n // k) for k in range(fewest, n + 1)) if cost(m) <= rest)
-        self.remembered = max(2, int((rest - cost(tile)) // (tile * kept)) + 2)
-        return tile
+        return next(m for m in (-(-n // k) for k in range(fewest, n + 1)) if cost(m) <= self.rest)
+
+    def remembered(self, tile: int) -> int:
+        """How many tiles of so many points to keep at a time; two are needed."""
+        return max(2, int((self.rest - self.cost(tile)) // (tile * self.kept)) + 2)
 
     def keep(self, x: Tensor, tick: Callable[[], None]) -> list[Kept]:
         """What every layer keeps of the points x."""
@@ -95,7 +97,7 @@ class Tangents:
         wanted = [(take, a, z) for take, (a, z) in zip(takes, seen, strict=True) if take]
         if not wanted:
             return
-        if all(isinstance(layer, Linear) for layer in self.layers):
+        if f.requires_grad and all(isinstance(layer, Linear) for layer in self.layers):
             self._backward_at_once(f, wanted)
         else:  # convolutions gain nothing from that
             self._backward_in_turn(f, wanted)
@@ -104,10 +106,10 @@ class Tangents:
         """Gradients of all v_b . f in one pass, with larger products."""
         vectors = self.vectors[:, None].expand(-1, *f.shape)  # (B, n, O)
         zs = [z for _, _, z in wanted]
-        stacked = torch.autograd.grad(f, zs, vectors, is_grads_batched=True, materialize_grads=True)  # (B, n, *z) each
-        for (take, _, _), gradients in zip(wanted, stacked, strict=True):
-            for b, g in enumerate(gradients):
-                take(b, g)
+        stacked = torch.autograd.grad(f, zs, vectors, is_grads_batched=True, allow_unused=True)  # (B, n, *z) each
+        for (take, _, z), gradients in zip(wanted, stacked, strict=True):
+            for b in range(len(self.vectors)):
+                take(b, torch.zeros_like(z) if gradients is None else gradients[b])
 
     def _backward_in_turn(self, f: Tensor, wanted: list[tuple[Take, Tensor, Tensor]]) -> None:
         """One pass per v_b; each layer takes its gradient as soon as there is one, while it is in the caches.
@@ -127,7 +129,8 @@ class Tangents:
             for b, vector in enumerate(self.vectors):  # the hooks read b
                 reached.clear()
                 more = b + 1 < len(self.vectors)
-                torch.autograd.grad(f, ends, vector.expand_as(f), retain_graph=more, allow_unused=True)
+                if f.requires_grad:
+                    torch.autograd.grad(f, ends, vector.expand_as(f), retain_graph=more, allow_unused=True)
                 for k in set(range(len(wanted))) - reached:  # f does not depend on what these return
                     take, _, z = wanted[k]
                     take(b, torch.zeros_like(z))

@@ -30,17 +30,19 @@ from bench.perf.program import export
 from bench.progress import say
 from bench.seeds import torch_stream
 
-MEMORY = 16 * 2**30  # bytes; a contender that needs more is not started
+MEMORY = 16 * 2**30  # bytes; a contender whose Jacobian takes more than half of that is not started
 LIMIT = 240  # seconds; a peer that needs longer is stopped
-SMALL, ROUNDS = 32, 3  # up to so many points, contenders are measured in turns, so often
+ROUNDS = 3  # of turns, at so few points, or so many bytes of a Jacobian, that all contenders fit into memory together:
+FEW, TOGETHER = 32, 2 * 2**30
+PROFILED = 500  # points, at most: a profile of more takes more memory than the work itself
 FAR = 10  # times as slow as the fastest: a contender that is, after its first turn, has no other
 SAME = 1e-3  # relative difference between traces of contenders that still compute the same kernel, in float32
 SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `rest` is all that is not named here
 PARTS = {
     "convolutions": ("aten::mkldnn_convolution", "aten::convolution_backward"),  # forward and backward passes
-    "batched_products": ("aten::bmm",),  # rows of J from gradients and patches; small blocks of Gram matrices; ghosts
-    "products": ("aten::mm", "aten::addmm"),  # large blocks of Gram matrices; linear layers
+    "batched_products": ("aten::bmm",),  # rows of J from gradients and patches; small blocks of J J^T; V of ghosts
+    "products": ("aten::mm", "aten::addmm"),  # other blocks of J J^T; other products of ghosts; linear layers
 }
 
 
@@ -131,24 +133,24 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
     parameters = sum(p.numel() for p in _net(case).parameters())
     jacobian = case.points * parameters * 4 * (case.classes if case.output == "full" else 1)
     too_large = {"note": f"not run: its Jacobian alone takes {jacobian / 2**30:.0f} GiB"}
-    rounds = ROUNDS if case.points <= SMALL else 1
+    rounds = ROUNDS if case.points <= FEW or jacobian <= TOGETHER else 1
     found: dict[str, list[dict]] = {}
     with ExitStack() as stack:
         programs: dict[str, turns.Program] = {}
         for turn in range(rounds):
             fastest = min((each[-1].get("seconds", math.inf) for each in found.values()), default=math.inf)
             for name in contenders:
-                if name in ("torch.func", "neural-tangents 1") and 2 * jacobian > MEMORY:
-                    found[name] = [too_large]
-                    continue
                 if turn == 0:
+                    if name in ("torch.func", "neural-tangents 1") and 2 * jacobian > MEMORY:
+                        found[name] = [too_large]
+                        continue
                     programs[name] = stack.enter_context(_program(case, name, stack))
-                elif not found[name][-1].get("seconds", math.inf) < FAR * fastest:
-                    programs[name].close()  # it failed, or no other turn would change the picture
-                    continue
-                found.setdefault(name, []).append(programs[name].turn())
-                if turn == rounds - 1:
-                    programs[name].close()  # before the next one needs its memory
+                elif name in programs and not found[name][-1].get("seconds", math.inf) < FAR * fastest:
+                    programs.pop(name).close()  # it failed, or no other turn would change the picture
+                if name in programs:
+                    found.setdefault(name, []).append(programs[name].turn())
+                    if turn == rounds - 1:
+                        programs[name].close()  # before the next one needs its memory
     results = {name: {"parameters": parameters} | turns.best(found[name]) for name in contenders}
     check_agreement(results)
     return results
@@ -228,7 +230,9 @@ def main(case: Case, contender: str) -> None:
         found = turns.timed(work)
         if contender == "ours":
             found |= {"gflop": flops(net, x, output=case.output) / 1e9, "gemm_gflops": gemm_rate() / 1e9}
-            found |= profile(work, Tangents(net, x, None, case.output, None).passes)
+            some = x[:PROFILED]
+            passes = Tangents(net, some, None, case.output, None).passes
+            found |= profile(lambda: gram(net, some, output=case.output), passes)
         return found
 
     turns.serve(find)

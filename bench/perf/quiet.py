@@ -1,7 +1,8 @@
 """Timing that other processes cannot spoil: repetitions during which they used the machine do not count.
 
 Two threads that share two cores with one busy stranger are not half as fast but ten times slower, so a polluted
-repetition is worthless, not merely noisy. Each one is checked against the processor time that others used meanwhile.
+repetition is worthless, not merely noisy. Each one is checked against the processor time that others used meanwhile,
+counted in ticks of a hundredth of a second: one shorter than ten of them may be refused, or let pass, by chance.
 """
 
 import os

@@ -39,7 +39,7 @@ def timed(work: Callable[[], float]) -> dict:
 
     timing = quiet.measure(once, repeats=1, at_most=1)
     if timing.seconds < ONCE:
-        repeats = max(2, math.ceil(SPAN / timing.seconds))
+        repeats = math.ceil(SPAN / timing.seconds)
         timing = quiet.measure(once, repeats, at_most=3 * repeats, budget=60)
     return asdict(timing) | {"peak_gib": memory("VmHWM:") / 2**30, "trace": values[-1]}
 
