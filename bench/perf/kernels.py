@@ -32,9 +32,8 @@ from bench.seeds import torch_stream
 
 MEMORY = 16 * 2**30  # bytes; a contender whose Jacobian takes more than half of that is not started
 LIMIT = 240  # seconds; a peer that needs longer is stopped
-ROUNDS = 3  # of turns, at so few points, or so many bytes of a Jacobian, that all contenders fit into memory together:
-FEW, TOGETHER = 32, 2 * 2**30
-PROFILED = 500  # points, at most: a profile of more takes more memory than the work itself
+FEW, ROUNDS = 32, 3  # up to so many points, contenders are measured in turns, so often
+PROFILED = 256  # points, at most: a profile of more takes more memory than the work itself
 FAR = 10  # times as slow as the fastest: a contender that is, after its first turn, has no other
 SAME = 1e-3  # relative difference between traces of contenders that still compute the same kernel, in float32
 SHAPE = (3, 32, 32)
@@ -133,7 +132,7 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
     parameters = sum(p.numel() for p in _net(case).parameters())
     jacobian = case.points * parameters * 4 * (case.classes if case.output == "full" else 1)
     too_large = {"note": f"not run: its Jacobian alone takes {jacobian / 2**30:.0f} GiB"}
-    rounds = ROUNDS if case.points <= FEW or jacobian <= TOGETHER else 1
+    rounds = ROUNDS if case.points <= FEW else 1
     found: dict[str, list[dict]] = {}
     with ExitStack() as stack:
         programs: dict[str, turns.Program] = {}
