@@ -244,17 +244,19 @@ def _interval(mean: float, low: float, high: float) -> str:
 def kernel_speed() -> str:
     """The bars of the kernel engine, what it reached, and where its time goes, from results/perf/."""
     bars, rows = (pd.read_csv(config.ROOT / f"results/perf/{name}.csv") for name in ("kernels-bars", "kernels"))
-    lines = _head("net", "kernel", "N", "against", "wanted", "had", "had, if all ran at GEMM speed", "memory", "met")
+    asked = ("net", "kernel", "N", "against", "wanted", "had")
+    lines = _head(*asked, "at GEMM speed", "at torch speed", "memory", "met", "limit")
     for row in bars.itertuples():
         limit = row.against == "GEMM limit"
         memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f}x" if pd.notna(row.memory) else ""
-        asked = f"{row.wanted:g}x"
+        wanted = f"{row.wanted:g}x"
         if pd.notna(row.wanted_memory):
-            asked += f", {row.wanted_memory:g} GiB" if limit else f", {row.wanted_memory:g}x memory"
-        cells = (asked, f"{'> ' * (row.bound is True)}{row.had:.2f}x", f"{row.at_gemm_speed:.1f}x", memory)
-        cells = cells if pd.notna(row.had) else (cells[0], "", "", "")
-        kernel = KERNELS[row.output]
-        lines.append(f"| {row.net} | {kernel} | {row.points} | {row.against} | {' | '.join(cells)} | {row.met} |")
+            wanted += f", {row.wanted_memory:g} GiB" if limit else f", {row.wanted_memory:g}x memory"
+        speeds = (f"{row.at_gemm_speed:.1f}x", f"{row.at_torch_speed:.1f}x")
+        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", *speeds, memory)
+        cells = cells if pd.notna(row.had) else (wanted, "", "", "", "")
+        case = f"| {row.net} | {KERNELS[row.output]} | {row.points} | {row.against}"
+        lines.append(f"{case} | {' | '.join(cells)} | {row.met} | {'' if pd.isna(row.limit) else row.limit} |")
     ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))]
     ours = ours.sort_values(["net", "width", "output", "points"])
     parts, best = ["convolutions", "batched_products", "products"], rows.gemm_gflops.max()

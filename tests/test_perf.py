@@ -189,6 +189,7 @@ def table():
             "peak_gib": 1.0,
             "gflop": 85.0,
             "gemm_gflops": 100.0,
+            "rest": 0.1,
             "contender": "ours",
             "at_least": None,
         }
@@ -217,6 +218,17 @@ def test_bars_compare_with_the_best_of_a_peer():
     assert set(bars.bars(failed)[lambda frame: frame.against != "GEMM limit"].met) == {"peer failed"}
     ours_only = table()[lambda frame: frame.contender == "ours"]
     assert set(bars.bars(ours_only)[lambda frame: frame.against != "GEMM limit"].met) == {"not measured"}
+
+
+def test_bars_not_met_say_what_is_in_the_way():
+    def limits(rest):
+        reached = bars.bars(table().assign(rest=rest))
+        assert set(reached[reached.met == "yes"].limit) == {""}
+        return reached[reached.met == "no"].set_index("wanted").limit.to_dict()
+
+    gemm = "the machine's GEMM rate"  # 3 times as fast, at 85% of it: at most 3.53 times
+    assert limits(0.1) == {3.5: "torch's products", 4.0: gemm}
+    assert limits(0.5) == {3.5: "elementwise work", 4.0: gemm}
 
 
 def test_kernels_measured_twice_show_the_spread():

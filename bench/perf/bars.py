@@ -24,8 +24,9 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     """One row per bar and net: the ratio wanted, the ratio had against the peer's best implementation, and whether.
 
     `at_gemm_speed` is what the ratio would be if all of this engine's flops ran at the machine's own matrix-product
-    rate: how far away a bar is, and whether any tuning of the same algorithm could reach it. `met` is yes, no, `peer
-    failed` where none of its implementations got through, or `not measured`.
+    rate: how far away a bar is, and whether any tuning of the same algorithm could reach it. `at_torch_speed`, what it
+    would be if products and convolutions took the time they take, and nothing else did. `met` is yes, no, `peer failed`
+    where none of its implementations got through, or `not measured`; `limit`, what keeps a bar from being met.
     """
     rows, fraction = [], fractions(table)
     for wanted_nets, output, points, peer, ratio, share in BARS:
@@ -48,19 +49,22 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
                 row |= {"had": best.seconds / ours.seconds, "memory": ours.peak_gib / best.peak_gib}
                 row["bound"] = best.seconds == best.at_least  # the peer was stopped: it is at least so much slower
                 row["at_gemm_speed"] = row["had"] / fraction[ours.name]
+                row["at_torch_speed"] = row["had"] / (1 - ours["rest"])
             failed = ours is not None and best is None and len(peers)
-            rows.append(row | {"met": "peer failed" if failed else _met(row)})
+            row["met"] = "peer failed" if failed else _met(row)
+            rows.append(row | {"limit": _limit(row)})
     for number, row in table[table.group == "thesis size"].iterrows():
         base = {"net": row.net, "output": row.output, "points": row.points, "against": "GEMM limit"}
         had = {
             "at_gemm_speed": 1.0,
+            "at_torch_speed": fraction[number] / (1 - row["rest"]),
             "wanted": FRACTION,
             "had": fraction[number],
             "wanted_memory": GIB,
             "memory": row.peak_gib,
         }
         met = "yes" if fraction[number] >= FRACTION and row.peak_gib <= GIB else "no"
-        rows.append(base | had | {"met": met})
+        rows.append(base | had | {"met": met, "limit": _limit(had | {"met": met})})
     return pd.DataFrame(rows)
 
 
@@ -91,3 +95,12 @@ def _met(row: dict) -> str:
     enough = row["had"] >= row["wanted"]
     small = row["wanted_memory"] is None or not row["memory"] > row["wanted_memory"]  # unknown of one that was stopped
     return "yes" if enough and small else "no"
+
+
+def _limit(row: dict) -> str:
+    """What keeps a bar from being met in time: the first of these that would have to give."""
+    if row["met"] != "no" or row["had"] >= row["wanted"]:
+        return ""
+    if row["at_gemm_speed"] < row["wanted"]:
+        return "the machine's GEMM rate"
+    return "torch's products" if row["at_torch_speed"] < row["wanted"] else "elementwise work"
