@@ -27,7 +27,7 @@ from bench.kernels import layers as layers_module
 from bench.kernels import tangents as tangents_module
 from bench.kernels.convolution import ConvFactors, ConvGhost, ConvRows
 from bench.kernels.gram import flops, gram
-from bench.kernels.layers import Linear, Readout
+from bench.kernels.layers import BatchNorm, Linear, Readout
 from bench.kernels.tangents import Tangents
 
 WAYS = {"rows": ConvRows, "factors": ConvFactors, "ghost": ConvGhost}
@@ -125,7 +125,7 @@ def test_float32_on_cifar_sizes(way, spec, width):
     """Against J of the same float32 forward passes: in float64 some ReLU would have the other sign."""
     net, x = shaken(build(spec, width, (3, 32, 32), 3)).float(), images(3, (3, 32, 32))
     j = jacobian(net, x)
-    for output in ("full", "trace"):
+    for output in ("full", "trace", "pseudo"):
         found = gram(net, x, output=output)
         assert found.dtype == torch.float32
         assert_close(found, theta_of(j, j, output), 5e-6)
@@ -150,6 +150,22 @@ def test_same_padding_of_even_kernels():
     x = images(3, (1, 5, 5)).double()
     j = jacobian(net, x)
     assert_close(gram(net, x), theta_of(j, j))
+
+
+@pytest.mark.parametrize("output", ["full", "pseudo"])
+def test_batch_norm_whose_means_are_far_from_zero(output, monkeypatch):
+    """Channels of a thousand deviations' mean: d/dgamma as a difference of sums would lose three digits in float32."""
+    torch.manual_seed(0)
+    bn = nn.BatchNorm2d(3)
+    bn.running_mean.fill_(1000.0)
+    net = nn.Sequential(bn, nn.Tanh(), nn.Flatten(), nn.Linear(48, 2)).eval()
+    x = 1000 + torch.randn(4, 3, 4, 4)
+    exact = gram(copy.deepcopy(net).double(), x.double(), output=output, layers=["0"])
+    assert_close(gram(net, x, output=output, layers=["0"]), exact, 5e-6)
+    if output == "pseudo":
+        monkeypatch.setattr(BatchNorm, "FAR", float("inf"))
+        with pytest.raises(AssertionError):
+            assert_close(gram(net, x, output=output, layers=["0"]), exact, 5e-6)
 
 
 def test_prelu_with_a_slope_per_channel():
@@ -279,7 +295,8 @@ def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     monkeypatch.setattr(layers_module, "LONGEST", 2000 * size)
     monkeypatch.setattr(layers_module, "PIECE", 5 * size)
     monkeypatch.setattr(layers_module, "FEW_COLUMNS", 8 * size)
-    monkeypatch.setattr(ConvGhost, "POINTS", size)
+    monkeypatch.setattr(layers_module, "STRIP", size)
+    monkeypatch.setattr(ConvGhost, "BYTES", size * 1000)
     monkeypatch.setattr(ConvGhost, "ROWS", size)
     monkeypatch.setattr(ConvFactors, "COLUMNS", 8 * size)
     monkeypatch.setattr(ConvFactors, "BYTES", 0)

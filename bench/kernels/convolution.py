@@ -13,23 +13,27 @@ from bench.kernels.layers import Contracted, Kept, Layer, Rows, Site, add_gram
 
 
 class Patches:
-    """P of a convolution in kh pieces (n, T, kw C_in), one per row of the kernel, by few copies.
+    """P of a convolution in kh pieces P_y (n, T, kw C_in), one per row y of the kernel, by few copies.
 
     Position (h, w) sees through row y of the kernel the kw C_in numbers from (sh h + y, sw w) on of the padded input,
-    which lie side by side, channels last. Copied for every row of the image and every w, rows sorted by their number
-    modulo sh, row y of the kernel reads all its positions, in order, from part y mod sh, beginning at row y div sh: kw
-    copies of the image, not kh kw. Borders stay zero from call to call, for all layers of one geometry.
+    which lie side by side, channels last. These windows are copied for every row of the image and every w, rows sorted
+    by their number modulo sh into planes: row y of the kernel reads all its positions, in order, from plane y mod sh,
+    beginning at row y div sh. So they are kw copies of the image, not kh kw. Borders stay zero from call to call, for
+    all layers of one geometry.
     """
 
     def __init__(self, site: Site):
         conv, self.site = site.module, site
-        (self.kh, self.kw), (self.sh, self.sw) = conv.kernel_size, conv.stride
+        (kh, self.kw), (self.sh, self.sw) = conv.kernel_size, conv.stride
         self.left, _, self.top, _ = conv._reversed_padding_repeated_twice
+        _, self.height, width = site.z
+        planes, rows = min(self.sh, kh), self.height + (kh - 1) // self.sh
+        self.shape = (planes, rows, width, self.kw * site.a[0])  # of a point's windows
+        self.starts = [divmod(y, self.sh) for y in range(kh)]  # row and plane at which P_y begins
 
-    def __call__(self, a: Tensor, part: slice | None = None) -> list[Tensor]:
-        """From inputs (n, C_in, H, W); of the kw C_in entries only some, if told so. Overwritten by the next call."""
-        n, (c_in, h_in, w_in), (_, height, width) = len(a), self.site.a, self.site.z
-        rows = height + (self.kh - 1) // self.sh
+    def windows(self, a: Tensor, part: slice | None = None) -> Tensor:
+        """Of inputs (n, C_in, H, W); of the kw C_in entries only some, if told so. Overwritten by the next call."""
+        n, (c_in, h_in, w_in), (planes, rows, width, size) = len(a), self.site.a, self.shape
         high, wide = self.sh * rows, self.sw * (width - 1) + self.kw  # of the padded input, as far as it is seen
         key = ("padded", high, wide, self.left, self.top, *self.site.a)
         if len(self.site.shared.get(key, ())) < n:
@@ -37,16 +41,18 @@ class Patches:
         padded = self.site.shared[key][:n]
         inside = padded[:, self.top : self.top + h_in, self.left : self.left + w_in]
         inside.copy_(a.permute(0, 2, 3, 1)[:, : inside.shape[1], : inside.shape[2]])
-        part = part or slice(0, self.kw * c_in)
-        line, size = wide * c_in, part.stop - part.start
+        part, line = part or slice(0, size), wide * c_in
         windows = padded.as_strided(
-            (n, self.sh, rows, width, size),
+            (n, planes, rows, width, part.stop - part.start),
             (high * line, line, self.sh * line, self.sw * c_in, 1),
             padded.storage_offset() + part.start,
         )
-        windows = self.site.scratch("windows", *windows.shape).copy_(windows)
-        starts = (divmod(y, self.sh) for y in range(self.kh))
-        return [windows[:, plane, row : row + height].flatten(1, 2) for row, plane in starts]  # views (n, T, kw C_in)
+        return self.site.scratch("windows", *windows.shape).copy_(windows)
+
+    def __call__(self, a: Tensor, part: slice | None = None) -> list[Tensor]:
+        """The P_y, views of the windows."""
+        windows = self.windows(a, part)
+        return [windows[:, plane, row : row + self.height].flatten(1, 2) for row, plane in self.starts]
 
     def whole(self, a: Tensor) -> Tensor:
         """P (n, T, D)."""
@@ -91,9 +97,10 @@ class Convolution(Layer):
 
     @classmethod
     def products_of_ghost(cls, site: Site) -> tuple[int, int, int]:
-        """Flops, per pair: 2 T^2 D for H, 2 T^2 S C for V = G H, 2 S^2 C T for inner products with V (`ConvGhost`)."""
-        s, (c, t, d) = site.rows, cls.sizes(site)
-        return site.pairs * 2 * t * t * d, site.pairs * 2 * t * t * s * c, site.pairs * 2 * s * s * c * t
+        """Flops: for H from windows; per pair 2 T^2 S C for V = G H, 2 S^2 C T for inner products with V."""
+        s, (c, t, _), (planes, rows, width, size) = site.rows, cls.sizes(site), Patches(site).shape
+        h = planes * 2 * (rows * width) ** 2 * size
+        return site.pairs * h, site.pairs * 2 * t * t * s * c, site.pairs * 2 * s * s * c * t
 
 
 class ConvRows(Convolution, Rows):
@@ -101,7 +108,7 @@ class ConvRows(Convolution, Rows):
 
     def __init__(self, site: Site):
         super().__init__(site)
-        self.pieces = 1 if site.backwards > 1 else self.patches.kh  # joined patches pay for many gradients
+        self.pieces = 1 if site.backwards > 1 else len(self.patches.starts)  # joined patches pay for many gradients
 
     def room(self):
         c, _, d = self.sizes(self.site)
@@ -201,42 +208,64 @@ class ConvGhost(Convolution, Contracted):
     """A convolution whose rows of J are never formed: with J_ns = G_ns P_n,
 
     Theta[ns, mr] = <G_ns P_n, G_mr P_m> = <G_ns, G_mr H>,    H = P_m P_n^T (T x T), + 1 in each entry for b.
+
+    H is the sum of P_y P_y^T over rows y of the kernel, and the P_y are parts of the same windows: inner products of
+    windows are taken once, and summed where they are those of patches.
     """
 
-    POINTS, ROWS = 8, 1024  # right points, and rows of H, at a time: V and H stay in cache
+    BYTES = 5 * 2**20  # of V = G H for some points with as many others: it stays in the caches
+    ROWS = 1024  # of a product that makes H
 
     def room(self):
-        c, t, d = self.sizes(self.site)
-        return [(self.site.rows, c * t), (t, d)]
+        c, t, _ = self.sizes(self.site)
+        return [(self.site.rows, t, c), self.patches.shape]
 
     def keep(self, a, kept):
-        torch.cat(self.patches(a), 2, out=kept[1])  # (n, T, D)
-        return self.take_into(kept[0])
+        kept[1].copy_(self.patches.windows(a))
+        g = kept[0].view(len(a), self.site.rows, kept[0].shape[2], -1, self.site.z[0])  # (n, S, T, M, C)
+
+        def take(b, gradient):
+            s, m = divmod(b, g.shape[3])
+            g[:, s, :, m] = by_position(gradient)
+
+        return take
 
     def flops(self):
         return sum(self.products_of_ghost(self.site))
 
     def add(self, theta, left, right):
-        (g1, p1), (g2, p2), s = left, right, self.site.rows
+        (g1, w1), (g2, w2), s = left, right, self.site.rows
         c, t, _ = self.sizes(self.site)
-        n1, n2, points = len(g1), len(g2), max(1, self.ROWS // t)
-        for first in range(0, n2, self.POINTS):
-            last = min(first + self.POINTS, n2)
-            n = last - first
-            g = g2[first:last].view(n, s * c, t)  # (n, S M C, T)
-            v = self.site.scratch("ghost", n, s * c, t)
-            end = last if left is right else n1
-            for start in range(0, end, points):
-                h = self._patch_gram(p1[start : min(start + points, end)], p2[first:last])  # (points, T, n, T)
-                for i, hi in enumerate(h, start):
-                    torch.bmm(g, hi.permute(1, 2, 0), out=v)  # (n, S M C, T)
-                    theta[i * s : (i + 1) * s, first * s : last * s] += g1[i] @ v.view(n * s, c * t).T  # (S, n S)
+        points = max(1, math.isqrt(self.BYTES // (s * t * c * theta.element_size())))
+        some = -(-self.ROWS // (points * t)) * points  # left points whose H there is at a time
+        for first in range(0, len(g2), points):
+            others = slice(first, min(first + points, len(g2)))
+            end = others.stop if left is right else len(g1)
+            for start in range(0, end, some):
+                h = self._patch_gram(w1[start : min(start + some, end)], w2[others])  # (some, T, m, T)
+                for i in range(0, len(h), points):
+                    k = slice(start + i, start + min(i + points, len(h)))
+                    block = theta[k.start * s : k.stop * s, others.start * s : others.stop * s]
+                    self._add_block(block, g1[k], g2[others], h[i : i + points])
 
-    def _patch_gram(self, p: Tensor, others: Tensor) -> Tensor:
-        """H of points with others, (n1, T, n2, T)."""
-        n1, n2, t = len(p), len(others), p.shape[1]
-        h = p.flatten(0, 1) @ others.flatten(0, 1).T if self.weight else p.new_zeros(n1 * t, n2 * t)
-        return (h + 1 if self.bias else h).view(n1, t, n2, t)
+    def _add_block(self, theta: Tensor, g1: Tensor, g2: Tensor, h: Tensor) -> None:
+        """theta (n S, m S) += <G_ns, V>, V = G_mr H, for gradients (n, S, T, M C) and (m, S, T, M C)."""
+        (n, s, t, c), m = g1.shape, len(g2)
+        copies = self.site.scratch("H", m, s, n, t, t).copy_(h.permute(2, 0, 1, 3)[:, None])  # one for every G_mr
+        v = torch.bmm(copies.view(m * s, n * t, t), g2.flatten(0, 1), out=self.site.scratch("V", m * s, n * t, c))
+        products = torch.bmm(g1.flatten(2), v.view(m * s, n, t * c).permute(1, 2, 0))  # (n, S, m S)
+        theta.view(n, s, m * s).add_(products)
+
+    def _patch_gram(self, windows: Tensor, others: Tensor) -> Tensor:
+        """H of points with others, (n, T, m, T)."""
+        (n, _, rows, width, _), m, height = windows.shape, len(others), self.patches.height
+        h = windows.new_full((n, height, width, m, height, width), float(self.bias))
+        for plane in range(self.weight * windows.shape[1]):
+            left, right = (each[:, plane].flatten(0, 2) for each in (windows, others))
+            products = (left @ right.T).view(n, rows, width, m, rows, width)
+            for row in (row for row, its_plane in self.patches.starts if its_plane == plane):
+                h += products[:, row : row + height, :, :, row : row + height]
+        return h.view(n, height * width, m, -1)
 
 
 def by_position(z: Tensor) -> Tensor:
@@ -247,13 +276,14 @@ def by_position(z: Tensor) -> Tensor:
 def cheapest_convolution(site: Site) -> type[Layer]:
     """The choice between rows of J and the ghost contraction, by the time of their products.
 
-    In units of a large product's time per flop, measured: forming rows takes 1.5, V = G H, with a short inner dimension
-    T, 1 + 16 / T, and inner products of only S rows with V 2 + 16 / S. So ghosts are for small maps of wide layers.
+    In units of a large product's time per flop, measured: forming rows takes 1.25 and so does H, V = G H, with a short
+    inner dimension T, 1 + 16 / T, inner products of only S rows with V 1 + 16 / S. So ghosts are for small maps of wide
+    layers.
     If rows, J is kept, S C D numbers per point, unless its factors, S C T and the input, are less than half of that.
     """
     s, (c, t, d) = site.rows, Convolution.sizes(site)
     form, gram = Convolution.products_of_rows(site)
     h, v, inner = Convolution.products_of_ghost(site)
-    if h + (1 + 16 / t) * v + (2 + 16 / s) * inner < 1.5 * form + gram:
+    if 1.25 * h + (1 + 16 / t) * v + (1 + 16 / s) * inner < 1.25 * form + gram:
         return ConvGhost
     return ConvRows if s * c * d <= 2 * (s * c * t + math.prod(site.a)) else ConvFactors

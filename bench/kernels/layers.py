@@ -28,7 +28,8 @@ Take = Callable[[int, Tensor], None]  # of the number b of a backward vector and
 FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram matrix: it is memory-bound below
 LONGEST = 8192  # columns of J in one product, at most
 SIDE, BLOCK = 2048, 80  # rows of a block of Theta, at most; and down to how many those on the diagonal are halved
-SMALL, PIECE = 256, 1024  # a block of at most so many rows is summed over pieces of at least so many columns
+SMALL = 512  # rows of a Theta, at most, for which cores share the columns of J
+STRIPS, STRIP, PIECE = 4, 64, 1024  # of such a Theta: strips, rows of one and columns in one product, at least
 
 
 @dataclass(frozen=True)
@@ -129,21 +130,32 @@ def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> Non
     """theta += left right^T; of a symmetric one only what lies on and above the diagonal, half the work.
 
     LONGEST columns are summed at a time, apart from theta: one float32 product over 10^5 columns, or addmm_ to a theta
-    that is large beside the terms, loses a digit. Small blocks of theta are sums over pieces of these columns: cores
-    that share the columns are faster than cores that share so few rows.
+    that is large beside the terms, loses a digit.
     """
+    if max(theta.shape) <= SMALL:
+        return _add_small_gram(theta, left, right, symmetric)
     memory = theta.new_empty(min(SIDE, len(left)) * min(SIDE, len(right)))  # once: new pages are slow
     for k in range(0, left.shape[1], LONGEST):
         u, v = left[:, k : k + LONGEST], right[:, k : k + LONGEST]
-        pieces = math.gcd(u.shape[1], max(1, u.shape[1] // PIECE))
         for i, j in blocks(len(left), len(right), symmetric, SIDE, BLOCK):
-            rows, columns = u[i], v[j]
-            if max(len(rows), len(columns)) <= SMALL:
-                rows, columns = (each.unflatten(1, (pieces, -1)).transpose(0, 1) for each in (rows, columns))
-                theta[i, j] += torch.bmm(rows, columns.mT).sum(0)  # (pieces, n, m)
-            else:
-                part = memory[: len(rows) * len(columns)].view(len(rows), len(columns))
-                theta[i, j] += torch.mm(rows, columns.T, out=part)
+            part = memory[: len(u[i]) * len(v[j])].view(len(u[i]), len(v[j]))
+            theta[i, j] += torch.mm(u[i], v[j].T, out=part)
+
+
+def _add_small_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> None:
+    """As a sum over pieces of the columns: cores that share the columns are faster than cores that share so few rows.
+
+    Of a symmetric theta in strips from the diagonal to the right end, fewer and wider than blocks.
+    """
+    columns, cores = left.shape[1], torch.get_num_threads()
+    most = max(1, columns // PIECE)
+    even = [k for k in range(most, 0, -1) if columns % k == 0]
+    pieces = next((k for k in even if k % cores == 0), even[0])  # as many for every core
+    u, v = (each.unflatten(1, (pieces, -1)).transpose(0, 1) for each in (left, right))  # (pieces, N, columns)
+    strip = max(STRIP, -(-len(left) // STRIPS)) if symmetric else len(left)
+    for i in range(0, len(left), strip):
+        j = i if symmetric else 0
+        theta[i : i + strip, j:] += torch.bmm(u[:, i : i + strip], v[:, j:].mT).sum(0)
 
 
 def blocks(n1: int, n2: int, symmetric: bool, side: int, least: int) -> Iterator[tuple[slice, slice]]:
@@ -239,12 +251,21 @@ class Readout(Linear):
 
 
 class BatchNorm(Rows):
-    """z_c = gamma_c u_c + beta_c with u = (a - mean) / sqrt(var + eps), fixed statistics (evaluation mode):
+    """z_c = gamma_c u_c + beta_c with u = (a - mean) / sigma, sigma^2 = var + eps, fixed statistics (evaluation mode):
 
-        d/dgamma_c = sum_t g_ct u_ct,    d/dbeta_c = sum_t g_ct.
+        d/dgamma_c = sum_t g_ct u_ct = (sum_t g_ct a_ct - mean_c sum_t g_ct) / sigma_c,    d/dbeta_c = sum_t g_ct.
 
-    Only 2 C numbers, so the rows are kept.
+    Only 2 C numbers, so the rows are kept. The second form of d/dgamma does without u, which beside a single backward
+    pass is a tenth of all the work; but its two terms cancel where means are large beside deviations.
     """
+
+    FAR = 4.0  # means, in deviations, from which on u is formed in any case: two bits of rounding
+
+    def __init__(self, site: Site):
+        super().__init__(site)
+        bn = site.module
+        self.mean, self.scale = bn.running_mean, (bn.running_var + bn.eps).rsqrt()  # (C,)
+        self.normalise = site.backwards > 1 or bool((self.mean * self.scale).abs().max() > self.FAR)
 
     def room(self):
         site = self.site
@@ -252,14 +273,17 @@ class BatchNorm(Rows):
 
     def keep(self, a, kept):
         bn, j = self.site.module, kept[0].view(len(a), self.site.backwards, -1)  # (n, B, 2 C)
-        u = F.batch_norm(a, bn.running_mean, bn.running_var, eps=bn.eps)  # (n, C, H, W)
+        u = F.batch_norm(a, bn.running_mean, bn.running_var, eps=bn.eps) if self.normalise else a  # (n, C, H, W)
 
         def take(b, g):
             c = g.shape[1]
+            gamma, beta = j[:, b, :c], j[:, b, -c:]  # (n, C) each; the same where only one of them is trained
             if self.weight:
-                torch.sum(g * u, (2, 3), out=j[:, b, :c])
+                torch.sum(g * u, (2, 3), out=gamma)
+            if self.weight and not self.normalise:
+                gamma.sub_(g.sum((2, 3)) * self.mean).mul_(self.scale)
             if self.bias:
-                torch.sum(g, (2, 3), out=j[:, b, -c:])
+                torch.sum(g, (2, 3), out=beta)
 
         return take
 
