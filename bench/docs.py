@@ -278,6 +278,9 @@ def kernel_speed() -> str:
     rates, twice = rows.gemm_gflops.dropna(), spreads(rows)
     disturbed = rows[rows.foreign > FOREIGN]
     speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
+    sustained = rows.sustained_gflops.dropna()
+    if len(sustained):
+        speed += f", and beside the longest {sustained.min():.0f} to {sustained.max():.0f} GF/s sustained"
     marked = f"{len(disturbed)} of {rows.seconds.notna().sum()} measurements had others on the machine"
     again = (
         f"{len(twice)} kernels were measured twice: {twice.min():.2f} to {twice.max():.2f} times as long once as again"

@@ -189,6 +189,7 @@ def table():
             "peak_gib": 1.0,
             "gflop": 85.0,
             "gemm_gflops": 100.0,
+            "sustained_gflops": 100.0,
             "rest": 0.1,
             "contender": "ours",
             "at_least": None,
@@ -229,6 +230,14 @@ def test_bars_not_met_say_what_is_in_the_way():
     gemm = "the machine's GEMM rate"  # 3 times as fast, at 85% of it: at most 3.53 times
     assert limits(0.1) == {3.5: "torch's products", 4.0: gemm}
     assert limits(0.5) == {3.5: "elementwise work", 4.0: gemm}
+    slow = table().assign(gflop=70.0, sustained_gflops=85.0)  # 70% of the best rate, 82% of what products keep up
+    assert set(bars.bars(slow)[lambda frame: frame.against == "GEMM limit"].limit) == {
+        "the GEMM rate that the machine sustains"
+    }
+
+
+def test_sustained_rate_is_a_rate():
+    assert 0 < kernels.sustained_rate(0.05, 256) < 20 * kernels.gemm_rate(256)
 
 
 def test_kernels_measured_twice_show_the_spread():

@@ -10,6 +10,7 @@ import math
 import os
 import sys
 import tempfile
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
@@ -35,6 +36,7 @@ LIMIT = 240  # seconds; a peer that needs longer is stopped
 FEW, ROUNDS = 32, 3  # up to so many points, contenders are measured in turns, so often
 PROFILED = 256  # points, at most: a profile of more takes more memory than the work itself
 FAR = 10  # times as slow as the fastest: a contender that is, after its first turn, has no other
+SUSTAINED = 20.0  # seconds of products in a row, beside work that takes long
 SAME = 1e-3  # relative difference between traces of contenders that still compute the same kernel, in float32
 SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `rest` is all that is not named here
@@ -57,7 +59,8 @@ class Case:
 
 COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "at_least"),
-    *("repeats", "foreign", "peak_gib", "trace", "gflop", "gemm_gflops", "gemm_fraction", "compilation"),
+    *("repeats", "foreign", "peak_gib", "trace", "gflop", "gemm_gflops", "sustained_gflops", "gemm_fraction"),
+    "compilation",
     *(*PARTS, "rest", *(f"{part}_gflops" for part in PARTS), "processor"),
 ]
 PRINTED = [*COLUMNS[:5], "contender", "seconds", "peak_gib", "gemm_fraction"]
@@ -201,6 +204,16 @@ def gemm_rate(size: int = 2048) -> float:
     return 2 * size**3 / quiet.measure(lambda: torch.mm(a, b, out=out), repeats=5).seconds
 
 
+def sustained_rate(seconds: float = SUSTAINED, size: int = 2048) -> float:
+    """The rate of products one after the other for so long, in flop/s: a machine may not keep its best one up."""
+    a, b = torch.randn(2, size, size)
+    out, start, done = torch.empty(size, size), time.perf_counter(), 0
+    while time.perf_counter() - start < seconds:
+        torch.mm(a, b, out=out)
+        done += 1
+    return done * 2 * size**3 / (time.perf_counter() - start)
+
+
 def profile(work: Callable[[], object], passes: int) -> dict[str, float]:
     """Shares of the time of `work` by kind of operation, and the rate of each kind, given the flops of its passes."""
     with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_flops=True) as profiler:
@@ -229,6 +242,8 @@ def main(case: Case, contender: str) -> None:
         found = turns.timed(work)
         if contender == "ours":
             found |= {"gflop": flops(net, x, output=case.output) / 1e9, "gemm_gflops": gemm_rate() / 1e9}
+            if found["seconds"] > turns.ONCE:
+                found["sustained_gflops"] = sustained_rate() / 1e9
             some = x[:PROFILED]
             passes = Tangents(net, some, None, case.output, None).passes
             found |= profile(lambda: gram(net, some, output=case.output), passes)
