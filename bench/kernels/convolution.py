@@ -213,7 +213,7 @@ class ConvGhost(Convolution, Contracted):
     windows are taken once, and summed where they are those of patches.
     """
 
-    BYTES = 5 * 2**20  # of V = G H for some points with as many others: it stays in the caches
+    BYTES = 5 * 2**20  # of V = G H, and of H, for some points with as many others: they stay in the caches
     ROWS = 1024  # of a product that makes H
 
     def room(self):
@@ -236,7 +236,7 @@ class ConvGhost(Convolution, Contracted):
     def add(self, theta, left, right):
         (g1, w1), (g2, w2), s = left, right, self.site.rows
         c, t, _ = self.sizes(self.site)
-        points = max(1, math.isqrt(self.BYTES // (s * t * c * theta.element_size())))
+        points = max(1, math.isqrt(self.BYTES // (s * t * max(c, t) * theta.element_size())))
         some = -(-self.ROWS // (points * t)) * points  # left points whose H there is at a time
         for first in range(0, len(g2), points):
             others = slice(first, min(first + points, len(g2)))

@@ -100,15 +100,6 @@ class Rows(Layer):
 class Contracted(Layer):
     """A layer whose share of Theta is had without its rows of J, or with few of their columns at a time."""
 
-    def take_into(self, g: Tensor) -> Take:
-        """Keep the gradients themselves, g (n, S, M C T)."""
-        g = g.view(len(g), self.site.backwards, *self.site.z)
-
-        def take(b, gradient):
-            g[:, b] = gradient
-
-        return take
-
     def add(self, theta: Tensor, left: Kept, right: Kept) -> None:
         """theta (N1 S, N2 S) += this layer's share; where right is left, only on and above the diagonal of theta."""
         raise NotImplementedError
@@ -148,9 +139,8 @@ def _add_small_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool)
     Of a symmetric theta in strips from the diagonal to the right end, fewer and wider than blocks.
     """
     columns, cores = left.shape[1], torch.get_num_threads()
-    most = max(1, columns // PIECE)
-    even = [k for k in range(most, 0, -1) if columns % k == 0]
-    pieces = next((k for k in even if k % cores == 0), even[0])  # as many for every core
+    divisors = [k for k in range(max(1, columns // PIECE), 0, -1) if columns % k == 0]
+    pieces = next((k for k in divisors if k % cores == 0), divisors[0])  # as many for every core, if that can be
     u, v = (each.unflatten(1, (pieces, -1)).transpose(0, 1) for each in (left, right))  # (pieces, N, columns)
     strip = max(STRIP, -(-len(left) // STRIPS)) if symmetric else len(left)
     for i in range(0, len(left), strip):
@@ -198,7 +188,12 @@ class Linear(Contracted):
 
     def keep(self, a, kept):
         kept[1].copy_(a)
-        return self.take_into(kept[0])
+        g = kept[0].view(len(a), self.site.backwards, -1)  # (n, B, C)
+
+        def take(b, gradient):
+            g[:, b] = gradient
+
+        return take
 
     def flops(self):
         (s, c), (d,) = self.room()

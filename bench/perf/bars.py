@@ -29,7 +29,7 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     rate: how far away a bar is, and whether any tuning of the same algorithm could reach it. `at_torch_speed`, what it
     would be if products and convolutions took the time they take, and nothing else did. `met` is yes, no, `peer failed`
     where none of its implementations got through, or `not measured`; `limit`, what keeps a bar from being met.
-    At the thesis' size `sustained` is the share of that rate that products kept up for as long as such work takes.
+    At the thesis' size `sustained` is the share of that rate that products in a row kept up right after the work.
     """
     rows, fraction = [], fractions(table)
     for wanted_nets, output, points, peer, ratio, share in BARS:

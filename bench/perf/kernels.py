@@ -42,8 +42,8 @@ SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `rest` is all that is not named here
 PARTS = {
     "convolutions": ("aten::mkldnn_convolution", "aten::convolution_backward"),  # forward and backward passes
-    "batched_products": ("aten::bmm",),  # rows of J from gradients and patches; small blocks of J J^T; V of ghosts
-    "products": ("aten::mm", "aten::addmm"),  # other blocks of J J^T; other products of ghosts; linear layers
+    "batched_products": ("aten::bmm",),  # rows of J from gradients and patches; small blocks of J J^T; ghosts but for H
+    "products": ("aten::mm", "aten::addmm"),  # other blocks of J J^T; H of ghosts; linear layers
 }
 
 
