@@ -4,6 +4,7 @@ import copy
 import gc
 import json
 import os
+import platform
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_nets import SPECS, build, images, shaken, small
@@ -28,6 +30,7 @@ from bench.kernels import tangents as tangents_module
 from bench.kernels.convolution import ConvFactors, ConvGhost, ConvRows
 from bench.kernels.gram import flops, gram
 from bench.kernels.layers import BatchNorm, Linear, Readout
+from bench.kernels.tail import ConvTail
 from bench.kernels.tangents import Tangents
 
 WAYS = {"rows": ConvRows, "factors": ConvFactors, "ghost": ConvGhost}
@@ -83,6 +86,7 @@ def way(request, monkeypatch):
     """Every convolution contracted in one given way, or in the cheapest (None)."""
     if request.param is not None:
         monkeypatch.setattr(tangents_module, "cheapest_convolution", lambda site: WAYS[request.param])
+        monkeypatch.setattr(tangents_module, "in_tail", lambda zs, phi, f: [False] * len(zs))
     return request.param
 
 
@@ -402,6 +406,30 @@ def test_continued_with_less_memory_no_more_tiles_than_needed(tiles, tmp_path):
     assert max(tiles) == 2
 
 
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have rules of their own")
+def test_memory_that_is_freed_is_there_for_the_next_kernel():
+    """Pages touched for the first time, of blocks that come and go: none once kernels keep them, all of them before."""
+    script = """
+import resource, torch
+from bench.kernels.pages import keep_pages
+
+def touched():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    blocks = [torch.ones(2**20) for _ in range(50)]  # 50 of 4 MiB, as activations are held until the backward pass
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+touched()
+before = touched()
+keep_pages()
+touched()
+print(before, touched())
+"""
+    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    before, after = map(int, found.stdout.split())
+    pages = 50 * 2**22 // os.sysconf("SC_PAGE_SIZE")
+    assert after < pages / 10 < before
+
+
 def test_points_that_require_gradients_are_taken_as_they_are():
     net, x, j = example()
     theta = gram(net, x.clone().requires_grad_())
@@ -428,12 +456,13 @@ def test_choice_of_contraction_follows_size():
     """Thesis ResNet18 at WF 1, O = 10, N = 1000: rows in large maps, ghosts in the 4 x 4 maps, rows for one output."""
     net, x = build("resnet18", 1).eval(), images(1, (3, 32, 32)).expand(1000, 3, 32, 32)
 
-    def ways(output):
+    def ways(output, block):
         found = {layer.site.name: type(layer) for layer in Tangents(net, x, None, output, None).layers}
-        return [found[f"stages.{k}.1.conv2"] for k in range(4)]
+        return [found[f"stages.{k}.{block}.conv2"] for k in range(4)]
 
-    assert ways("full") == [ConvRows, ConvRows, ConvFactors, ConvGhost]
-    assert ConvGhost not in ways("pseudo")
+    assert ways("full", 0) == [ConvRows, ConvRows, ConvFactors, ConvGhost]
+    assert ways("full", 1) == [ConvRows, ConvRows, ConvFactors, ConvTail]
+    assert ConvGhost not in ways("pseudo", 0)
 
 
 def test_flops_count_the_matrix_products():
@@ -453,7 +482,8 @@ def test_flops_are_those_that_torch_counts(way, output):
     with FlopCounterMode(display=False) as probe:
         net(x[:2])
     more = counter.get_total_flops() - probe.get_total_flops() - flops(net, x[:3], x[3:], output=output)
-    assert 0 <= more <= 2 * 3**3  # products of backward vectors
+    features = net.head.in_features
+    assert 0 <= more <= 2 * 3**3 + 2 * 3 * 3 * features * 2  # products of backward vectors, with W and its rows
 
 
 # Streams
@@ -660,6 +690,13 @@ class Sum(nn.Module):
         return x + self.body(x)
 
 
+class Mean(nn.Module):
+    """Over positions."""
+
+    def forward(self, x):
+        return x.mean((2, 3))
+
+
 @st.composite
 def architectures(draw):
     """A stack for inputs (2, 6, 6): convolutions, norms, activations, pooling and sums, then dense layers."""
@@ -681,13 +718,81 @@ def architectures(draw):
         elif kind == "sum":
             body = nn.Conv2d(channels, channels, 3, padding=1)
             stack.append(Sum(nn.BatchNorm2d(channels), draw(activation)(), body))
-    stack.append(nn.Flatten())
-    size = channels * side * side
+    features = draw(st.sampled_from([nn.Flatten, Mean]))
+    stack.append(features())
+    size = channels * (1 if features is Mean else side * side)
     for _ in range(draw(st.integers(0, 2))):
         wide = draw(st.integers(1, 6))
         stack += [nn.Linear(size, wide, bias=draw(st.booleans())), draw(activation)()]
         size = wide
     return nn.Sequential(*stack, nn.Linear(size, draw(st.integers(1, 4)), bias=draw(st.booleans())))
+
+
+TAILS = {  # name: (what becomes of the last map z, whether each channel goes its own way)
+    "mean": (lambda z, before: z.mean((2, 3)), True),
+    "mean, dimensions from the end": (lambda z, before: z.mean((-1, -2)), True),
+    "elementwise": (lambda z, before: F.gelu(F.leaky_relu(z) + z.tanh().erf()).mean((2, 3)), True),
+    "pooled": (lambda z, before: (F.max_pool2d(z, 2) + F.avg_pool2d(z, 2)).mean((2, 3)), True),
+    "sum with a map": (lambda z, before: (z + before).relu().mean((2, 3)), True),
+    "sum with all maps": (lambda z, before: (z + z.sum(1, keepdim=True)).mean((2, 3)), False),
+    "softmax": (lambda z, before: z.softmax(1).mean((2, 3)), False),
+    "other channels": (lambda z, before: (z + z.flip(1)).mean((2, 3)), False),
+    "product": (lambda z, before: (z * before).mean((2, 3)), False),  # not among those known to be channelwise
+    "mean over channels": (lambda z, before: z.mean((1, 2)), False),  # as many rows as channels
+    "features from means": (lambda z, before: z.mean((2, 3)).softmax(1), False),
+}
+
+
+class Tailed(nn.Module):
+    def __init__(self, tail):
+        super().__init__()
+        self.first, self.last, self.head = nn.Conv2d(2, 6, 3, padding=1), nn.Conv2d(6, 6, 3, padding=1), nn.Linear(6, 3)
+        self.tail = tail
+
+    def forward(self, x):
+        before = self.first(x).tanh()
+        return self.head(self.tail(self.last(before), before))
+
+
+@pytest.mark.parametrize("name", TAILS)
+def test_the_tail_is_where_every_channel_goes_its_own_way(name):
+    """Of a net whose maps have as many rows and columns as channels."""
+    tail, alone = TAILS[name]
+    net, x = Tailed(tail).double(), images(5, (2, 6, 6)).double()
+    found = {layer.site.name: type(layer) for layer in Tangents(net, x, None, "full", None).layers}
+    assert (found["last"] is ConvTail) == alone
+    assert found["first"] is not ConvTail
+    j = jacobian(net, x)
+    for output in ("full", "trace"):
+        assert_close(gram(net, x, output=output), theta_of(j, j, output))
+        assert_close(gram(net, x[:2], x[2:], output=output), theta_of(j[:2], j[2:], output))
+
+
+def test_a_single_channel_repeated_is_no_tail():
+    net = nn.Sequential(nn.Conv2d(2, 1, 3), Repeated(4), Mean(), nn.Linear(4, 3)).double()
+    x = images(4, (2, 6, 6)).double()
+    assert not any(isinstance(layer, ConvTail) for layer in Tangents(net, x, None, "full", None).layers)
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+
+
+class Repeated(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.scale = torch.arange(channels)[:, None, None]
+
+    def forward(self, z):
+        return (z + self.scale).tanh()
+
+
+@pytest.mark.parametrize("frozen", ["0.weight", "0.bias", "1.weight", "3.weight"])
+def test_the_tail_of_a_net_that_is_all_tail(frozen):
+    """Backward passes then end at the convolution, which takes no gradient from them."""
+    net = nn.Sequential(nn.Conv2d(2, 5, 3), nn.BatchNorm2d(5), Mean(), nn.Linear(5, 3))
+    net, x = shaken(net.eval()), images(70, (2, 6, 6)).double()  # more points than in one block
+    net.get_parameter(frozen).requires_grad_(False)
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
 
 
 @given(
@@ -710,6 +815,7 @@ def test_random_architectures(net, way, output, n, seed):
     with pytest.MonkeyPatch.context() as patch:
         if way is not None:
             patch.setattr(tangents_module, "cheapest_convolution", lambda site: WAYS[way])
+            patch.setattr(tangents_module, "in_tail", lambda zs, phi, f: [False] * len(zs))
         assert_close(gram(net, x1, x2, output=output), theta_of(j1, j2, output), 1e-11)
 
 

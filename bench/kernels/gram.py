@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.kernels.layers import Kept
+from bench.kernels.pages import keep_pages
 from bench.kernels.store import Store, identity
 from bench.kernels.tangents import Tangents
 from bench.progress import counter
@@ -45,6 +46,7 @@ def gram(
     dtype and device are those of the parameters; a map is on the CPU. Results do not depend on budget and tiles but for
     rounding.
     """
+    keep_pages()
     tangents = Tangents(net, x1, x2, output, layers)
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
     s, like = tangents.rows, tangents.like

@@ -12,8 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from bench.errors import UserError
-from bench.kernels.convolution import cheapest_convolution
+from bench.kernels.convolution import Convolution, cheapest_convolution
 from bench.kernels.layers import BatchNorm, Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows
+from bench.kernels.tail import ConvTail, in_tail
 
 # Of what one layer returns for the points of one pass, on average: more leaves the caches, less is lost on overheads.
 # A GPU is not full with less than some ten million numbers
@@ -48,6 +49,17 @@ class Tangents:
             if isinstance(module, nn.Linear | nn.Conv2d):
                 passes = 1 + len(self.vectors) * a.requires_grad  # forward, and backwards where anything lies before
                 self.passes += points * passes * 2 * module.weight.numel() * math.prod(z.shape[2:])
+        self.readout = next((k for k, layer in enumerate(self.layers) if isinstance(layer, Readout)), None)
+        if self.readout is not None and len(self.vectors) > 1:
+            self._find_tail(probed, f)
+
+    def _find_tail(self, probed: list[tuple[Tensor, Tensor]], f: Tensor) -> None:
+        """Convolutions of whose gradients one does for all outputs."""
+        convolutions = [k for k, layer in enumerate(self.layers) if isinstance(layer, Convolution)]
+        found = in_tail([probed[k][1] for k in convolutions], probed[self.readout][0], f)
+        weight = self.layers[self.readout].site.module.weight.detach()  # (O, C)
+        for k in (k for k, is_so in zip(convolutions, found, strict=True) if is_so):
+            self.layers[k] = ConvTail(self.layers[k].site, self.vectors @ weight)
 
     def plan(self, budget: int, n: int, symmetric: bool, on_disk: bool) -> int:
         """Points per tile, the most that the budget allows; sets points per batch, and what is left for tiles."""
@@ -93,38 +105,42 @@ class Tangents:
         seen, f = self._forward(x)
         if not f.isfinite().all():
             raise UserError("the net's outputs are not finite; are its inputs?")
-        takes = [layer.keep(a.detach(), k) for layer, (a, _), k in zip(self.layers, seen, kept, strict=True)]
-        wanted = [(take, a, z) for take, (a, z) in zip(takes, seen, strict=True) if take]
+        wanted, ends = [], []
+        for layer, (a, z), k in zip(self.layers, seen, kept, strict=True):
+            take = layer.keep(a.detach(), k)
+            if isinstance(layer, ConvTail):
+                phi = seen[self.readout][0]  # (n, C)
+                take(0, *torch.autograd.grad(phi, z, torch.ones_like(phi), retain_graph=True))
+            elif take:
+                wanted.append((take, z))
+            # Before these nothing is trained: a pass goes through all others on its way there, unless some are left out
+            if not isinstance(layer, Readout) and (self.partly or not a.requires_grad):
+                ends.append(z)
         if not wanted:
             return
         if f.requires_grad and all(isinstance(layer, Linear) for layer in self.layers):
             self._backward_at_once(f, wanted)
         else:  # convolutions gain nothing from that
-            self._backward_in_turn(f, wanted)
+            self._backward_in_turn(f, wanted, ends)
 
-    def _backward_at_once(self, f: Tensor, wanted: list[tuple[Take, Tensor, Tensor]]) -> None:
+    def _backward_at_once(self, f: Tensor, wanted: list[tuple[Take, Tensor]]) -> None:
         """Gradients of all v_b . f in one pass, with larger products."""
         vectors = self.vectors[:, None].expand(-1, *f.shape)  # (B, n, O)
-        zs = [z for _, _, z in wanted]
+        zs = [z for _, z in wanted]
         stacked = torch.autograd.grad(f, zs, vectors, is_grads_batched=True, allow_unused=True)  # (B, n, *z) each
-        for (take, _, z), gradients in zip(wanted, stacked, strict=True):
+        for (take, z), gradients in zip(wanted, stacked, strict=True):
             for b in range(len(self.vectors)):
                 take(b, torch.zeros_like(z) if gradients is None else gradients[b])
 
-    def _backward_in_turn(self, f: Tensor, wanted: list[tuple[Take, Tensor, Tensor]]) -> None:
-        """One pass per v_b; each layer takes its gradient as soon as there is one, while it is in the caches.
-
-        A pass ends at layers before which nothing is trained: it goes through all others on its way there, unless some
-        were left out.
-        """
+    def _backward_in_turn(self, f: Tensor, wanted: list[tuple[Take, Tensor]], ends: list[Tensor]) -> None:
+        """One pass per v_b; each layer takes its gradient as soon as there is one, while it is in the caches."""
         b, reached = 0, set()
 
         def hook(k: int, g: Tensor) -> None:
             reached.add(k)
             wanted[k][0](b, g)
 
-        hooks = [z.register_hook(partial(hook, k)) for k, (_, _, z) in enumerate(wanted)]
-        ends = [z for _, a, z in wanted if self.partly or not a.requires_grad]
+        hooks = [z.register_hook(partial(hook, k)) for k, (_, z) in enumerate(wanted)]
         try:
             for b, vector in enumerate(self.vectors):  # the hooks read b
                 reached.clear()
@@ -132,7 +148,7 @@ class Tangents:
                 if f.requires_grad:
                     torch.autograd.grad(f, ends, vector.expand_as(f), retain_graph=more, allow_unused=True)
                 for k in set(range(len(wanted))) - reached:  # f does not depend on what these return
-                    take, _, z = wanted[k]
+                    take, z = wanted[k]
                     take(b, torch.zeros_like(z))
         finally:
             for each in hooks:  # they hold what they are attached to: the graph would live on

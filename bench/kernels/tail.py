@@ -1,0 +1,100 @@
+"""The last convolution before mean and read-out: one gradient for all outputs.
+
+Between its output z and the features phi each channel goes its own way, through elementwise operations, fixed batch
+norm, pooling and sums with other maps; phi is the mean over positions, f = W phi + b. So every output's gradient is the
+same map, scaled channel by channel, and the work that other convolutions do for each output is done once.
+"""
+
+import torch
+from torch import Tensor
+from torch.autograd.graph import Node
+
+from bench.kernels.convolution import Convolution, by_position
+from bench.kernels.layers import Contracted, Site, blocks
+
+# Operations, as autograd calls them, each channel of whose result depends on that channel of its operands alone
+CHANNELWISE = {
+    *("ReluBackward0", "LeakyReluBackward0", "PreluKernelBackward0", "GeluBackward0", "TanhBackward0", "ErfBackward0"),
+    *("AddBackward0", "NativeBatchNormBackward0", "AvgPool2DBackward0", "MaxPool2DWithIndicesBackward0"),
+}
+
+
+class ConvTail(Convolution, Contracted):
+    """g_b,ct = w_bc m_ct with w = V W (V the backward vectors, W of the read-out) and m_ct = dphi_c/dz_ct, so G P has
+
+        row c of d/dW = w_bc q_c, q_c = sum_t m_ct p_t (D numbers),    d/db_c = w_bc r_c, r_c = sum_t m_ct,
+
+        Theta[ns, mr] = sum_c w_sc w_rc (q_nc . q_mc + r_nc r_mc),
+
+    where w_sc w_rc is summed over the M backward vectors of a row.
+    """
+
+    POINTS = 64  # with as many others at a time: C + S^2 numbers for each pair
+
+    def __init__(self, site: Site, w: Tensor):
+        super().__init__(site)
+        rows = w.view(site.rows, -1, site.z[0])  # (S, M, C)
+        self.ww = torch.einsum("smc,rmc->csr", rows, rows).flatten(1)  # (C, S^2)
+
+    def room(self):
+        c, d = self.site.z[0], self.site.module.weight[0].numel()
+        return [(c, d)] * self.weight + [(c, 1)] * self.bias
+
+    def keep(self, a, kept):
+        def take(_, m):  # (n, C, H, W)
+            m = by_position(m).transpose(1, 2)  # (n, C, T)
+            if self.weight:
+                torch.bmm(m, self.patches.whole(a), out=kept[0])
+            if self.bias:
+                torch.sum(m, 2, keepdim=True, out=kept[-1])
+
+        return take
+
+    def flops(self):
+        """2 C D T per point to form q; per pair 2 C (D + 1) for inner products of q and r and 2 S^2 C for their sum."""
+        (c, height, width), site = self.site.z, self.site
+        d = self.weight * site.module.weight[0].numel()
+        return site.points * 2 * c * d * height * width + site.pairs * 2 * c * (d + self.bias + site.rows**2)
+
+    def add(self, theta, left, right):
+        n1, n2, s = len(left[0]), len(right[0]), self.site.rows
+        theta = theta.view(n1, s, n2, s)
+        for i, j in blocks(n1, n2, left is right, self.POINTS, self.POINTS):
+            pairs = [(q1[i].transpose(0, 1), q2[j].permute(1, 2, 0)) for q1, q2 in zip(left, right, strict=True)]
+            qq = sum(q1 @ q2 for q1, q2 in pairs)  # (C, n, m)
+            share = qq.flatten(1).T @ self.ww  # (n m, S^2)
+            theta[i, :, j] += share.view(*qq.shape[1:], s, s).transpose(1, 2)
+
+
+def in_tail(zs: list[Tensor], phi: Tensor, f: Tensor) -> list[bool]:
+    """Of maps zs: does z reach f, the read-out of phi, only as phi = mean over positions, and each channel on its own?
+
+    By autograd's graph: on all ways from z to the mean there is nothing but operations that are CHANNELWISE and have as
+    many channels as z (a sum may repeat a single one).
+    """
+    users: dict[Node, list[Node]] = {f.grad_fn: []}
+    todo = [f.grad_fn]
+    while todo:
+        user = todo.pop()
+        for node in (node for node, _ in user.next_functions if node is not None):
+            todo += [] if node in users else [node]
+            users.setdefault(node, []).append(user)
+    mean = phi.grad_fn
+    if users.get(mean) != [f.grad_fn] or not _over_positions(mean):
+        return [False] * len(zs)
+    return [z.grad_fn in users and _alone(z.grad_fn, z.shape[1], mean, users) for z in zs]
+
+
+def _alone(node: Node, channels: int, mean: Node, users: dict[Node, list[Node]]) -> bool:
+    """Whether each channel of this result has no effect but on its own mean."""
+
+    def own_way(user: Node) -> bool:
+        result = user._input_metadata[0]  # the input of a backward step
+        return user.name() in CHANNELWISE and result.shape[1] == channels and _alone(user, channels, mean, users)
+
+    return all(user is mean or own_way(user) for user in users[node])
+
+
+def _over_positions(mean: Node) -> bool:
+    """Of maps (n, C, H, W): dimensions 2 and 3, or -2 and -1, which autograd keeps as 2^64 - 2 and 2^64 - 1."""
+    return mean.name() == "MeanBackward1" and {k % 4 for k in mean._saved_dim} == {2, 3}
