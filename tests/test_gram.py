@@ -29,7 +29,8 @@ from bench.kernels import layers as layers_module
 from bench.kernels import tangents as tangents_module
 from bench.kernels.convolution import ConvFactors, ConvGhost, ConvRows
 from bench.kernels.gram import flops, gram
-from bench.kernels.layers import BatchNorm, Linear, Readout
+from bench.kernels.layers import Linear, Readout
+from bench.kernels.norm import BatchNorm
 from bench.kernels.tail import ConvTail
 from bench.kernels.tangents import Tangents
 
@@ -172,6 +173,14 @@ def test_batch_norm_whose_means_are_far_from_zero(output, monkeypatch):
             assert_close(gram(net, x, output=output, layers=["0"]), exact, 5e-6)
 
 
+@pytest.mark.parametrize("options", [{"affine": False}, {"bias": False}])
+def test_batch_norm_without_all_of_its_parameters(options):
+    net = nn.Sequential(nn.BatchNorm2d(2, **options), nn.Conv2d(2, 3, 3), nn.Tanh(), nn.Flatten(), nn.Linear(48, 2))
+    net, x = shaken(net.eval()), images(3, (2, 6, 6)).double()
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+
+
 def test_prelu_with_a_slope_per_channel():
     net = nn.Sequential(nn.Conv2d(1, 3, 3), nn.PReLU(3), nn.Flatten(), nn.Linear(48, 4), nn.PReLU(4), nn.Linear(4, 2))
     net, x = net.double(), images(3, (1, 6, 6)).double()
@@ -262,7 +271,7 @@ def test_leaves_the_net_as_it_was():
         gram(net, x, output="pseudo")
     assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
     assert all(parameter.grad is None for parameter in net.parameters())
-    assert not any(module._forward_hooks for module in net.modules())
+    assert not any(module._forward_hooks or "forward" in vars(module) for module in net.modules())
 
 
 # However the work is split
@@ -737,7 +746,9 @@ TAILS = {  # name: (what becomes of the last map z, whether each channel goes it
     "sum with all maps": (lambda z, before: (z + z.sum(1, keepdim=True)).mean((2, 3)), False),
     "softmax": (lambda z, before: z.softmax(1).mean((2, 3)), False),
     "other channels": (lambda z, before: (z + z.flip(1)).mean((2, 3)), False),
-    "product": (lambda z, before: (z * before).mean((2, 3)), False),  # not among those known to be channelwise
+    "product with a map": (lambda z, before: (z * before * z).mean((2, 3)), True),
+    "product with all maps": (lambda z, before: (z * z.sum(1, keepdim=True)).mean((2, 3)), False),
+    "quotient": (lambda z, before: (z / (1 + before**2)).mean((2, 3)), False),  # not among those known
     "mean over channels": (lambda z, before: z.mean((1, 2)), False),  # as many rows as channels
     "features from means": (lambda z, before: z.mean((2, 3)).softmax(1), False),
 }

@@ -11,7 +11,7 @@ channels of one row are counted M C below.
 
 A layer type is one class: what it keeps of each point (`room`), how it gets that from a and g (`keep`), and, unless
 it keeps rows of J, how kept tensors become a block of Theta (`add`). It is entered in `tangents.layer_for`.
-Convolutions have a module of their own.
+Convolutions and batch norm have modules of their own.
 """
 
 import math
@@ -19,7 +19,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 Kept = list[Tensor]  # what a layer keeps of some points, the points along the first axis of each tensor
@@ -243,44 +242,6 @@ class Readout(Linear):
             aa = self._inputs(left[0][i], right[0][j])  # (n, m)
             for one, other, value in entries:  # I_O: the diagonal only
                 theta[i, one, j, other].add_(aa, alpha=value)
-
-
-class BatchNorm(Rows):
-    """z_c = gamma_c u_c + beta_c with u = (a - mean) / sigma, sigma^2 = var + eps, fixed statistics (evaluation mode):
-
-        d/dgamma_c = sum_t g_ct u_ct = (sum_t g_ct a_ct - mean_c sum_t g_ct) / sigma_c,    d/dbeta_c = sum_t g_ct.
-
-    Only 2 C numbers, so the rows are kept. The second form of d/dgamma does without u, which beside a single backward
-    pass is a tenth of all the work; but its two terms cancel where means are large beside deviations.
-    """
-
-    FAR = 4.0  # means, in deviations, from which on u is formed in any case: two bits of rounding
-
-    def __init__(self, site: Site):
-        super().__init__(site)
-        bn = site.module
-        self.mean, self.scale = bn.running_mean, (bn.running_var + bn.eps).rsqrt()  # (C,)
-        self.normalise = site.backwards > 1 or bool((self.mean * self.scale).abs().max() > self.FAR)
-
-    def room(self):
-        site = self.site
-        return [(site.rows, site.backwards // site.rows * site.z[0] * (self.weight + self.bias))]  # (S, M C 2)
-
-    def keep(self, a, kept):
-        bn, j = self.site.module, kept[0].view(len(a), self.site.backwards, -1)  # (n, B, 2 C)
-        u = F.batch_norm(a, bn.running_mean, bn.running_var, eps=bn.eps) if self.normalise else a  # (n, C, H, W)
-
-        def take(b, g):
-            c = g.shape[1]
-            gamma, beta = j[:, b, :c], j[:, b, -c:]  # (n, C) each; the same where only one of them is trained
-            if self.weight:
-                torch.sum(g * u, (2, 3), out=gamma)
-            if self.weight and not self.normalise:
-                gamma.sub_(g.sum((2, 3)) * self.mean).mul_(self.scale)
-            if self.bias:
-                torch.sum(g, (2, 3), out=beta)
-
-        return take
 
 
 class PReLU(Rows):

@@ -15,7 +15,7 @@ from bench.kernels.layers import Contracted, Site, blocks
 # Operations, as autograd calls them, each channel of whose result depends on that channel of its operands alone
 CHANNELWISE = {
     *("ReluBackward0", "LeakyReluBackward0", "PreluKernelBackward0", "GeluBackward0", "TanhBackward0", "ErfBackward0"),
-    *("AddBackward0", "NativeBatchNormBackward0", "AvgPool2DBackward0", "MaxPool2DWithIndicesBackward0"),
+    *("AddBackward0", "MulBackward0", "AddcmulBackward0", "AvgPool2DBackward0", "MaxPool2DWithIndicesBackward0"),
 }
 
 

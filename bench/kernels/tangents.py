@@ -13,7 +13,8 @@ from torch import Tensor, nn
 
 from bench.errors import UserError
 from bench.kernels.convolution import Convolution, cheapest_convolution
-from bench.kernels.layers import BatchNorm, Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows
+from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows
+from bench.kernels.norm import BatchNorm, FixedNorms
 from bench.kernels.tail import ConvTail, in_tail
 
 # Of what one layer returns for the points of one pass, on average: more leaves the caches, less is lost on overheads.
@@ -31,6 +32,7 @@ class Tangents:
             raise UserError("a kernel needs at least one point on either side")
         self.net, self.modules, self.partly = net, _selected(net, layers), layers is not None
         _check(net)
+        self.norms = FixedNorms(net)
         self.like = next(iter(net.parameters())).detach().new_empty(0)
         probed, f = self._forward(x1[:2])  # not 1, for which torch has only slow convolutions
         if f.dim() != 2:
@@ -175,7 +177,7 @@ class Tangents:
 
         hooks = [module.register_forward_hook(record(name)) for name, module in self.modules.items()]
         try:
-            with torch.inference_mode(False), torch.enable_grad():
+            with torch.inference_mode(False), torch.enable_grad(), self.norms:
                 layout = torch.channels_last if x.dim() == 4 else torch.preserve_format  # the faster for convolutions
                 f = self.net(x.detach().to(self.like, memory_format=layout))
         finally:
