@@ -15,7 +15,7 @@ from bench.errors import UserError
 from bench.kernels.convolution import Convolution, cheapest_convolution
 from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows
 from bench.kernels.norm import BatchNorm, FixedNorms
-from bench.kernels.tail import ConvTail, in_tail
+from bench.kernels.tail import ConvTail, in_tail, over_positions, spread_channels_last
 
 # Of what one layer returns for the points of one pass, on average: more leaves the caches, less is lost on overheads.
 # A GPU is not full with less than some ten million numbers
@@ -107,11 +107,13 @@ class Tangents:
         seen, f = self._forward(x)
         if not f.isfinite().all():
             raise UserError("the net's outputs are not finite; are its inputs?")
+        phi = None if self.readout is None else seen[self.readout][0]  # (n, d)
+        if phi is not None and over_positions(phi.grad_fn):
+            phi.grad_fn.register_hook(spread_channels_last)
         wanted, ends = [], []
         for layer, (a, z), k in zip(self.layers, seen, kept, strict=True):
             take = layer.keep(a.detach(), k)
             if isinstance(layer, ConvTail):
-                phi = seen[self.readout][0]  # (n, C)
                 take(0, *torch.autograd.grad(phi, z, torch.ones_like(phi), retain_graph=True))
             elif take:
                 wanted.append((take, z))
