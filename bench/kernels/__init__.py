@@ -4,6 +4,9 @@
     tangents.py     what a net's layers keep of given points: hooks, backward passes, checks
     layers.py       what each layer type adds to Theta, derived from J J^T
     convolution.py  the same for convolutions, in three ways, and the rule that chooses
+    tail.py         the same for the convolution before mean and read-out: one gradient does for all outputs
+    norm.py         the same for batch norm, and a faster pass through it
+    pages.py        freed memory stays with the process
     store.py        a kernel on disk, written tile by tile and resumed after a kill
     infinite.py     kernels of nets of infinite width
     regression.py   kernel regression

@@ -1,7 +1,8 @@
 """What a convolution adds to Theta: gradients that are sums over positions, and three ways to take inner products.
 
 Rows of J kept (`ConvRows`), rows of J formed some columns at a time (`ConvFactors`), no rows at all (`ConvGhost`);
-`cheapest_convolution` holds the rule. Letters as in `bench.kernels`; M C are the channels of one row, see `layers`.
+`cheapest_convolution` holds the rule. For the convolution before mean and read-out `tail` has a fourth way.
+Letters as in `bench.kernels`; M C are the channels of one row, see `layers`.
 """
 
 import math
@@ -33,18 +34,12 @@ class Patches:
 
     def windows(self, a: Tensor, part: slice | None = None) -> Tensor:
         """Of inputs (n, C_in, H, W); of the kw C_in entries only some, if told so. Overwritten by the next call."""
-        n, (c_in, h_in, w_in), (planes, rows, width, size) = len(a), self.site.a, self.shape
-        high, wide = self.sh * rows, self.sw * (width - 1) + self.kw  # of the padded input, as far as it is seen
-        key = ("padded", high, wide, self.left, self.top, *self.site.a)
-        if len(self.site.shared.get(key, ())) < n:
-            self.site.shared[key] = a.new_zeros(n, high, wide, c_in)
-        padded = self.site.shared[key][:n]
-        inside = padded[:, self.top : self.top + h_in, self.left : self.left + w_in]
-        inside.copy_(a.permute(0, 2, 3, 1)[:, : inside.shape[1], : inside.shape[2]])
-        part, line = part or slice(0, size), wide * c_in
+        padded, (planes, rows, width, size) = self._padded(a), self.shape
+        part = part or slice(0, size)
+        image, line, pixel, _ = padded.stride()
         windows = padded.as_strided(
-            (n, planes, rows, width, part.stop - part.start),
-            (high * line, line, self.sh * line, self.sw * c_in, 1),
+            (len(a), planes, rows, width, part.stop - part.start),
+            (image, line, self.sh * line, self.sw * pixel, 1),
             padded.storage_offset() + part.start,
         )
         return self.site.scratch("windows", *windows.shape).copy_(windows)
@@ -55,10 +50,27 @@ class Patches:
         return [windows[:, plane, row : row + self.height].flatten(1, 2) for row, plane in self.starts]
 
     def whole(self, a: Tensor) -> Tensor:
-        """P (n, T, D)."""
-        pieces = self(a)
-        n, t, d = pieces[0].shape
-        return torch.cat(pieces, 2, out=self.site.scratch("patches", n, t, d * len(pieces)))
+        """P (n, T, D) by one copy of kh kw images, for products in which P is used often."""
+        padded, (_, _, width, size) = self._padded(a), self.shape
+        image, line, pixel, _ = padded.stride()
+        patches = padded.as_strided(
+            (len(a), self.height, width, len(self.starts), size),
+            (image, self.sh * line, self.sw * pixel, line, 1),
+        )
+        whole = self.site.scratch("patches", *patches.shape).copy_(patches)
+        return whole.view(len(a), self.height * width, -1)
+
+    def _padded(self, a: Tensor) -> Tensor:
+        """Inputs (n, C_in, H, W) within zeros, channels last, as far as they are seen."""
+        n, (c_in, h_in, w_in), (_, rows, width, _) = len(a), self.site.a, self.shape
+        high, wide = self.sh * rows, self.sw * (width - 1) + self.kw
+        key = ("padded", high, wide, self.left, self.top, *self.site.a)
+        if len(self.site.shared.get(key, ())) < n:
+            self.site.shared[key] = a.new_zeros(n, high, wide, c_in)
+        padded = self.site.shared[key][:n]
+        inside = padded[:, self.top : self.top + h_in, self.left : self.left + w_in]
+        inside.copy_(a.permute(0, 2, 3, 1)[:, : inside.shape[1], : inside.shape[2]])
+        return padded
 
 
 class Convolution(Layer):
@@ -121,22 +133,27 @@ class ConvRows(Convolution, Rows):
             self.stack = self.site.empty(batch, height * width, self.site.backwards, c)  # once: new pages are slow
 
     def keep(self, a, kept):
-        def take(b, g):
-            self.stack[: len(a), :, b] = by_position(g)
-            if b == self.site.backwards - 1:
-                self._form(a, self.stack[: len(a)].flatten(2), kept)
+        n, many = len(a), self.site.backwards
+        bias = kept[-1].view(n, many, -1)  # (n, B, C), if there is one
 
-        return take if self.site.backwards > 1 else lambda b, g: self._form(a, by_position(g), kept)
+        def take(b, g):
+            if self.bias:
+                torch.sum(g, (2, 3), out=bias[:, b])
+            g = by_position(g)  # (n, T, C)
+            if self.weight and many > 1:
+                self.stack[:n, :, b] = g
+                g = self.stack[:n].flatten(2)  # (n, T, B C)
+            if self.weight and b == many - 1:
+                self._form(a, g, kept)
+
+        return take
 
     def _form(self, a: Tensor, g: Tensor, kept: Kept) -> None:
-        """Rows from all gradients of n points, (n, T, B C)."""
+        """Rows G P from all gradients of n points, (n, T, B C)."""
         n, _, c = g.shape
-        if self.weight:
-            patches = self.patches(a) if self.pieces > 1 else [self.patches.whole(a)]
-            for piece, p in zip(kept, patches, strict=False):
-                torch.bmm(g.transpose(1, 2), p, out=piece.view(n, c, -1))  # (n, B C, D or kw C_in)
-        if self.bias:
-            torch.sum(g, 1, out=kept[-1].view(n, c))
+        patches = self.patches(a) if self.pieces > 1 else [self.patches.whole(a)]
+        for piece, p in zip(kept, patches, strict=False):
+            torch.bmm(g.transpose(1, 2), p, out=piece.view(n, c, -1))  # (n, B C, D or kw C_in)
 
     def flops(self):
         return sum(self.products_of_rows(self.site)) + self.products_of_bias()

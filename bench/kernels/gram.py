@@ -4,9 +4,9 @@
     theta = gram(net, x_test, x, output="pseudo")               (N1, N2), the pNTK, thesis (3.2)
     theta = gram(net, x, layers=["head"], out="theta.npy")      the read-out layer alone, streamed to a file
 
-How: `tangents` takes the gradients of the outputs with respect to what every layer returns, `layers` and `convolution`
-turn them into each layer's share of Theta. Points are cut into tiles such that what is kept of two tiles fits the
-budget; what was kept of earlier tiles stays as long as there is room, and is computed again if not.
+How: `tangents` takes the gradients of the outputs with respect to what every layer returns; `layers`, `convolution`,
+`tail` and `norm` turn them into each layer's share of Theta. Points are cut into tiles such that what is kept of two
+tiles fits the budget; what was kept of earlier tiles stays as long as there is room, and is computed again if not.
 """
 
 import os

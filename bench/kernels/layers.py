@@ -11,7 +11,7 @@ channels of one row are counted M C below.
 
 A layer type is one class: what it keeps of each point (`room`), how it gets that from a and g (`keep`), and, unless
 it keeps rows of J, how kept tensors become a block of Theta (`add`). It is entered in `tangents.layer_for`.
-Convolutions and batch norm have modules of their own.
+Convolutions and batch norm have modules of their own; which convolution is a `ConvTail`, the net decides.
 """
 
 import math

@@ -8,7 +8,7 @@ import ctypes
 import sys
 
 TRIM_THRESHOLD, MMAP_THRESHOLD = -1, -3  # of malloc.h
-KEPT = 2**30  # bytes of freed memory, at most, that stay
+KEPT = 2**30  # bytes of freed memory, at most, that stay at the end of the heap
 BLOCK = 2**25  # bytes of one block, at most: glibc allows no more
 
 

@@ -1,8 +1,9 @@
-"""The last convolution before mean and read-out: one gradient for all outputs.
+"""The convolution before mean and read-out: one gradient for all outputs.
 
 Between its output z and the features phi each channel goes its own way, through elementwise operations, fixed batch
-norm, pooling and sums with other maps; phi is the mean over positions, f = W phi + b. So every output's gradient is the
-same map, scaled channel by channel, and the work that other convolutions do for each output is done once.
+norm, pooling, and sums or products with other maps; phi is the mean over positions, f = V phi + b. So every output's
+gradient is the same map, scaled channel by channel, and the work that other convolutions do for each output is done
+once. A last block whose shortcut is a convolution has two of the kind.
 """
 
 import torch
@@ -10,7 +11,7 @@ from torch import Tensor
 from torch.autograd.graph import Node
 
 from bench.kernels.convolution import Convolution, by_position
-from bench.kernels.layers import Contracted, Site, blocks
+from bench.kernels.layers import SIDE, Contracted, Site, blocks
 
 # Operations, as autograd calls them, each channel of whose result depends on that channel of its operands alone
 CHANNELWISE = {
@@ -20,16 +21,16 @@ CHANNELWISE = {
 
 
 class ConvTail(Convolution, Contracted):
-    """g_b,ct = w_bc m_ct with w = V W (V the backward vectors, W of the read-out) and m_ct = dphi_c/dz_ct, so G P has
+    """g_b,ct = w_bc mu_ct with w_b = v_b V (v_b the backward vector) and mu_ct = dphi_c/dz_ct, so that by `Convolution`
 
-        row c of d/dW = w_bc q_c, q_c = sum_t m_ct p_t (D numbers),    d/db_c = w_bc r_c, r_c = sum_t m_ct,
+        row c of d/dW = w_bc q_c, q_c = sum_t mu_ct p_t (D numbers),    d/db_c = w_bc r_c, r_c = sum_t mu_ct,
 
         Theta[ns, mr] = sum_c w_sc w_rc (q_nc . q_mc + r_nc r_mc),
 
-    where w_sc w_rc is summed over the M backward vectors of a row.
+    where w_sc w_rc is summed over the M backward vectors of a row. C D numbers are kept of a point.
     """
 
-    POINTS = 64  # with as many others at a time: C + S^2 numbers for each pair
+    POINTS = 64  # with as many others at a time, at most: C + S^2 numbers for each pair
 
     def __init__(self, site: Site, w: Tensor):
         super().__init__(site)
@@ -41,12 +42,12 @@ class ConvTail(Convolution, Contracted):
         return [(c, d)] * self.weight + [(c, 1)] * self.bias
 
     def keep(self, a, kept):
-        def take(_, m):  # (n, C, H, W)
-            m = by_position(m).transpose(1, 2)  # (n, C, T)
+        def take(_, mu):  # (n, C, H, W)
+            mu = by_position(mu).transpose(1, 2)  # (n, C, T)
             if self.weight:
-                torch.bmm(m, self.patches.whole(a), out=kept[0])
+                torch.bmm(mu, self.patches.whole(a), out=kept[0])
             if self.bias:
-                torch.sum(m, 2, keepdim=True, out=kept[-1])
+                torch.sum(mu, 2, keepdim=True, out=kept[-1])
 
         return take
 
@@ -59,7 +60,8 @@ class ConvTail(Convolution, Contracted):
     def add(self, theta, left, right):
         n1, n2, s = len(left[0]), len(right[0]), self.site.rows
         theta = theta.view(n1, s, n2, s)
-        for i, j in blocks(n1, n2, left is right, self.POINTS, self.POINTS):
+        points = max(1, min(self.POINTS, SIDE // s))
+        for i, j in blocks(n1, n2, left is right, points, points):
             pairs = [(q1[i].transpose(0, 1), q2[j].permute(1, 2, 0)) for q1, q2 in zip(left, right, strict=True)]
             qq = sum(q1 @ q2 for q1, q2 in pairs)  # (C, n, m)
             share = qq.flatten(1).T @ self.ww  # (n m, S^2)
@@ -70,7 +72,7 @@ def in_tail(zs: list[Tensor], phi: Tensor, f: Tensor) -> list[bool]:
     """Of maps zs: does z reach f, the read-out of phi, only as phi = mean over positions, and each channel on its own?
 
     By autograd's graph: on all ways from z to the mean there is nothing but operations that are CHANNELWISE and have as
-    many channels as z (a sum may repeat a single one).
+    many channels as z. More would mean that the single one of z was repeated.
     """
     users: dict[Node, list[Node]] = {f.grad_fn: []}
     todo = [f.grad_fn]
@@ -103,7 +105,7 @@ def over_positions(mean: Node | None) -> bool:
 def spread_channels_last(gradients: tuple[Tensor], _: tuple[Tensor]) -> tuple[Tensor]:
     """A hook for a mean over positions, whose gradients (n, C, H, W) come channels first, the same at every position.
 
-    All else is channels last, and operations on maps of either kind take five times as long.
+    The engine's other maps are channels last, and an operation on one map of each kind takes five times as long.
     """
     (g,) = gradients
     return (g[:, :, :1, :1].expand_as(g).contiguous(memory_format=torch.channels_last),)

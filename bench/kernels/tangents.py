@@ -56,12 +56,13 @@ class Tangents:
             self._find_tail(probed, f)
 
     def _find_tail(self, probed: list[tuple[Tensor, Tensor]], f: Tensor) -> None:
-        """Convolutions of whose gradients one does for all outputs."""
+        """Convolutions of which one gradient does for all outputs, unless that takes far more memory."""
         convolutions = [k for k, layer in enumerate(self.layers) if isinstance(layer, Convolution)]
         found = in_tail([probed[k][1] for k in convolutions], probed[self.readout][0], f)
         weight = self.layers[self.readout].site.module.weight.detach()  # (O, C)
         for k in (k for k, is_so in zip(convolutions, found, strict=True) if is_so):
-            self.layers[k] = ConvTail(self.layers[k].site, self.vectors @ weight)
+            tail = ConvTail(self.layers[k].site, self.vectors @ weight)
+            self.layers[k] = tail if _size(tail) <= 2 * _size(self.layers[k]) else self.layers[k]
 
     def plan(self, budget: int, n: int, symmetric: bool, on_disk: bool) -> int:
         """Points per tile, the most that the budget allows; sets points per batch, and what is left for tiles."""
@@ -69,7 +70,7 @@ class Tangents:
         numbers = [(math.prod(layer.site.a), math.prod(layer.site.z)) for layer in self.layers]
         # What a point costs in a batch: activations, gradients and their stacks; what layers use in turn
         batch = size * (sum(2 * a + (4 + b) * z for a, z in numbers) + max(each.temporaries() for each in self.layers))
-        kept = size * sum(math.prod(shape) for layer in self.layers for shape in layer.room())
+        kept = size * sum(_size(layer) for layer in self.layers)
 
         def cost(tile: int) -> int:
             sides = 1 if symmetric and tile >= n else 2
@@ -107,8 +108,9 @@ class Tangents:
         seen, f = self._forward(x)
         if not f.isfinite().all():
             raise UserError("the net's outputs are not finite; are its inputs?")
+        dense = all(isinstance(layer, Linear) for layer in self.layers)
         phi = None if self.readout is None else seen[self.readout][0]  # (n, d)
-        if phi is not None and over_positions(phi.grad_fn):
+        if not dense and phi is not None and over_positions(phi.grad_fn):
             phi.grad_fn.register_hook(spread_channels_last)
         wanted, ends = [], []
         for layer, (a, z), k in zip(self.layers, seen, kept, strict=True):
@@ -122,7 +124,7 @@ class Tangents:
                 ends.append(z)
         if not wanted:
             return
-        if f.requires_grad and all(isinstance(layer, Linear) for layer in self.layers):
+        if f.requires_grad and dense:
             self._backward_at_once(f, wanted)
         else:  # convolutions gain nothing from that
             self._backward_in_turn(f, wanted, ends)
@@ -193,6 +195,11 @@ class Tangents:
                 what = "output" if z._version != z_version else "input"
                 raise UserError(f"{name}: its {what} is changed in place later on; use inplace=False, a + b for a += b")
         return [calls[0][:2] for calls in seen.values()], f
+
+
+def _size(layer: Layer) -> int:
+    """Numbers kept of a point."""
+    return sum(math.prod(shape) for shape in layer.room())
 
 
 def layer_for(site: Site) -> Layer:
