@@ -128,7 +128,7 @@ class ConvRows(Convolution, Rows):
         return pieces * self.weight + [(self.site.rows, c)] * self.bias
 
     def prepare(self, batch, workspace):
-        if self.site.backwards > 1:
+        if self.weight and self.site.backwards > 1:
             c, height, width = self.site.z
             self.stack = self.site.empty(batch, height * width, self.site.backwards, c)  # once: new pages are slow
 
