@@ -166,7 +166,7 @@ class ConvFactors(Convolution, Contracted):
     all points of two tiles at once, so nothing is computed twice for one block of Theta.
     """
 
-    COLUMNS = 2048  # of J at a time per kernel row, for a Gram matrix at full speed; more as long as they take
+    COLUMNS = 6144  # of J at a time per kernel row, for a Gram matrix at full speed; more as long as they take
     BYTES = 2**25  # at most
     POINTS = 64  # whose patches there are at a time
     LANES = 16  # patch entries at a time are a multiple of this: a product with 17 columns is slower than one with 32

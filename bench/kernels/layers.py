@@ -26,7 +26,7 @@ Take = Callable[[int, Tensor], None]  # of the number b of a backward vector and
 
 FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram matrix: it is memory-bound below
 LONGEST = 8192  # columns of J in one product, at most
-SIDE, BLOCK = 2048, 80  # rows of a block of Theta, at most; and down to how many those on the diagonal are halved
+SIDE, BLOCK = 2048, 64  # rows of a block of Theta, at most; and down to how many those on the diagonal are halved
 SMALL = 512  # rows of a Theta, at most, for which cores share the columns of J
 STRIPS, STRIP, PIECE = 4, 64, 1024  # of such a Theta: strips, rows of one and columns in one product, at least
 
@@ -124,12 +124,36 @@ def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> Non
     """
     if max(theta.shape) <= SMALL:
         return _add_small_gram(theta, left, right, symmetric)
-    memory = theta.new_empty(min(SIDE, len(left)) * min(SIDE, len(right)))  # once: new pages are slow
+    rows = max(theta.shape)
+    side = -(-rows // -(-rows // SIDE) // BLOCK) * BLOCK  # as few blocks, of like sizes, and easy to halve
+    memory = theta.new_empty(side * side)  # once: new pages are slow
     for k in range(0, left.shape[1], LONGEST):
         u, v = left[:, k : k + LONGEST], right[:, k : k + LONGEST]
-        for i, j in blocks(len(left), len(right), symmetric, SIDE, BLOCK):
-            part = memory[: len(u[i]) * len(v[j])].view(len(u[i]), len(v[j]))
-            theta[i, j] += torch.mm(u[i], v[j].T, out=part)
+        for i, j in blocks(len(left), len(right), symmetric, side, side):
+            if symmetric and i == j:
+                _add_triangle(theta[i, i], u[i], memory)
+            else:
+                part = memory[: len(u[i]) * len(v[j])].view(len(u[i]), len(v[j]))
+                theta[i, j] += torch.mm(u[i], v[j].T, out=part)
+
+
+def _add_triangle(theta: Tensor, u: Tensor, memory: Tensor) -> None:
+    """theta += u u^T on and above the diagonal: a square of half the rows beside it, two of a quarter, four of an
+    eighth and so on, at last those on it. Equal squares are one batched product, faster than one after the other.
+    """
+    levels = max(1, len(u) // BLOCK).bit_length() - 1
+    even = len(u) >> levels << levels
+    for level in range(levels + 1):
+        rows = u[:even].unflatten(0, (2**level, -1))  # (2^level, n, columns)
+        cut = theta[:even, :even].unflatten(1, (2**level, -1)).unflatten(0, (2**level, -1))
+        squares = cut.diagonal(0, 0, 2).permute(2, 0, 1)  # (2^level, n, n), on the diagonal
+        n = rows.shape[1]
+        upper, lower = (slice(n // 2), slice(n // 2, n)) if level < levels else (slice(n), slice(n))
+        part = squares[:, upper, lower]
+        product = memory[: part.numel()].view(part.shape)
+        part += torch.bmm(rows[:, upper], rows[:, lower].mT, out=product)
+    if even < len(u):  # rows left over: the last columns
+        theta[:, even:] += u @ u[even:].T
 
 
 def _add_small_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> None:

@@ -21,6 +21,7 @@ from bench.kernels.tail import ConvTail, in_tail, over_positions, spread_channel
 # A GPU is not full with less than some ten million numbers
 PASS_BYTES, PASS_BYTES_ON_GPU = 2**21, 2**26
 PASS_POINTS = 8  # at least
+TAIL = 0.25  # of what all layers keep of a point
 TILES_ON_DISK = 4  # at least, per side: a kill loses a tenth of the work
 
 
@@ -56,13 +57,16 @@ class Tangents:
             self._find_tail(probed, f)
 
     def _find_tail(self, probed: list[tuple[Tensor, Tensor]], f: Tensor) -> None:
-        """Convolutions of which one gradient does for all outputs, unless that takes far more memory."""
+        """Convolutions of which one gradient does for all outputs, unless that takes far more memory: more than twice
+        the layer's and more than TAIL of all layers'.
+        """
         convolutions = [k for k, layer in enumerate(self.layers) if isinstance(layer, Convolution)]
         found = in_tail([probed[k][1] for k in convolutions], probed[self.readout][0], f)
         weight = self.layers[self.readout].site.module.weight.detach()  # (O, C)
+        allowed = TAIL * sum(_size(layer) for layer in self.layers)
         for k in (k for k, is_so in zip(convolutions, found, strict=True) if is_so):
             tail = ConvTail(self.layers[k].site, self.vectors @ weight)
-            self.layers[k] = tail if _size(tail) <= 2 * _size(self.layers[k]) else self.layers[k]
+            self.layers[k] = tail if _size(tail) <= max(2 * _size(self.layers[k]), allowed) else self.layers[k]
 
     def plan(self, budget: int, n: int, symmetric: bool, on_disk: bool) -> int:
         """Points per tile, the most that the budget allows; sets points per batch, and what is left for tiles."""

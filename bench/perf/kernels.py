@@ -1,8 +1,7 @@
 """`python -m bench perf kernels`: the kernel engine beside torch.func and, with --peers, neural-tangents.
 
 Every contender is a program of its own, so that its peak memory is its own: this module run with one JSON argument.
-Small cases are measured in turns, several rounds (`bench.perf.turns`), large ones one contender after the other. Equal
-nets, equal weights, equal inputs, float32, all cores.
+They work in turns, several rounds (`bench.perf.turns`). Equal nets, equal weights, equal inputs, float32, all cores.
 """
 
 import json
@@ -19,11 +18,11 @@ from pathlib import Path
 import pandas as pd
 import torch
 from torch.func import functional_call, jacrev, vmap
+from torch.utils.flop_counter import FlopCounterMode
 
 from bench import machine, nets
 from bench.errors import UserError
 from bench.kernels.gram import flops, gram
-from bench.kernels.tangents import Tangents
 from bench.perf import quiet, turns
 from bench.perf.bars import fractions
 from bench.perf.peers import python_of
@@ -33,7 +32,7 @@ from bench.seeds import torch_stream
 
 MEMORY = 16 * 2**30  # bytes; a contender whose Jacobian takes more than half of that is not started
 LIMIT = 240  # seconds; a peer that needs longer is stopped
-FEW, ROUNDS = 32, 3  # up to so many points, contenders are measured in turns, so often
+FEW, ROUNDS, ROUNDS_OF_MANY = 32, 3, 2  # turns of each contender: up to so many points, and with more
 PROFILED = 256  # points, at most: a profile of more takes more memory than the work itself
 FAR = 10  # times as slow as the fastest: a contender that is, after its first turn, has no other
 SUSTAINED = 20.0  # seconds of products in a row, beside work that takes long
@@ -41,9 +40,9 @@ SAME = 1e-3  # relative difference between traces of contenders that still compu
 SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `rest` is all that is not named here
 PARTS = {
-    "convolutions": ("aten::mkldnn_convolution", "aten::convolution_backward"),  # forward and backward passes
-    "batched_products": ("aten::bmm",),  # rows of J from gradients and patches; small blocks of J J^T; ghosts but for H
-    "products": ("aten::mm", "aten::addmm"),  # other blocks of J J^T; H of ghosts; linear layers
+    "convolutions": ("convolution", "mkldnn_convolution", "convolution_backward"),  # forward and backward passes
+    "batched_products": ("bmm",),  # rows of J; blocks of J J^T at the diagonal, and small ones; ghosts but for H
+    "products": ("mm", "addmm"),  # other blocks of J J^T; H of ghosts; linear layers
 }
 
 
@@ -135,7 +134,7 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
     parameters = sum(p.numel() for p in _net(case).parameters())
     jacobian = case.points * parameters * 4 * (case.classes if case.output == "full" else 1)
     too_large = {"note": f"not run: its Jacobian alone takes {jacobian / 2**30:.0f} GiB"}
-    rounds = ROUNDS if case.points <= FEW else 1
+    rounds = ROUNDS if case.points <= FEW else min(len(contenders), ROUNDS_OF_MANY)  # alone, one will do
     found: dict[str, list[dict]] = {}
     with ExitStack() as stack:
         programs: dict[str, turns.Program] = {}
@@ -214,18 +213,22 @@ def sustained_rate(seconds: float = SUSTAINED, size: int = 2048) -> float:
     return done * 2 * size**3 / (time.perf_counter() - start)
 
 
-def profile(work: Callable[[], object], passes: int) -> dict[str, float]:
-    """Shares of the time of `work` by kind of operation, and the rate of each kind, given the flops of its passes."""
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU], with_flops=True) as profiler:
+def profile(work: Callable[[], object]) -> dict[str, float]:
+    """Shares of the time of `work` by kind of operation, and the rate of each kind.
+
+    Flops are counted apart, in another call: a profiler that counts them, too, makes the rest several times slower.
+    """
+    with FlopCounterMode(display=False) as counter:
         work()
-    events = {event.key: event for event in profiler.key_averages()}
-    total = sum(event.self_cpu_time_total for event in events.values())  # in microseconds
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        work()
+    counts = {str(operation): count for operation, count in counter.get_flop_counts()["Global"].items()}
+    times = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}  # in microseconds
     found = {}
     for part, names in PARTS.items():
-        seen = [events[name] for name in names if name in events]
-        spent = sum(event.self_cpu_time_total for event in seen)
-        flops = passes if part == "convolutions" else sum(event.flops for event in seen)
-        found |= {part: spent / total} | ({f"{part}_gflops": flops / spent / 1e3} if spent else {})
+        spent = sum(times.get(f"aten::{name}", 0) for name in names)
+        flops = sum(counts.get(f"aten.{name}", 0) for name in names)
+        found |= {part: spent / sum(times.values())} | ({f"{part}_gflops": flops / spent / 1e3} if spent else {})
     return found | {"rest": 1 - sum(found[part] for part in PARTS)}
 
 
@@ -245,8 +248,7 @@ def main(case: Case, contender: str) -> None:
             if found["seconds"] > turns.ONCE:
                 found["sustained_gflops"] = sustained_rate() / 1e9
             some = x[:PROFILED]
-            passes = Tangents(net, some, None, case.output, None).passes
-            found |= profile(lambda: gram(net, some, output=case.output), passes)
+            found |= profile(lambda: gram(net, some, output=case.output))
         return found
 
     turns.serve(find)
