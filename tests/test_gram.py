@@ -325,10 +325,10 @@ def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
         assert_close(gram(net, x), theta_of(j, j))
 
 
-@given(st.integers(2, 90), st.integers(1, 9), st.integers(1, 9), st.integers(1, 30))
+@given(st.integers(2, 60), st.integers(1, 9), st.integers(1, 9), st.integers(2, 9))
 def test_a_symmetric_gram_matrix_is_whole_above_the_diagonal(n, block, sides, longest):
     """Whatever the sizes of blocks, and with rows left over when they are halved."""
-    rows = torch.randn(n, 40, dtype=torch.double)
+    rows = torch.randn(n, 8, dtype=torch.double)
     before = torch.randn(n, n, dtype=torch.double)
     theta = before.clone()
     with pytest.MonkeyPatch.context() as patch:

@@ -25,7 +25,7 @@ Kept = list[Tensor]  # what a layer keeps of some points, the points along the f
 Take = Callable[[int, Tensor], None]  # of the number b of a backward vector and the gradients g_b of n points (n, *z)
 
 FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram matrix: it is memory-bound below
-LONGEST = 8192  # columns of J in one product, at most
+LONGEST = 12288  # columns of J in one product, at most
 SIDE, BLOCK = 2048, 64  # rows of a block of Theta, at most; and down to how many those on the diagonal are halved
 SMALL = 512  # rows of a Theta, at most, for which cores share the columns of J
 STRIPS, STRIP, PIECE = 4, 64, 1024  # of such a Theta: strips, rows of one and columns in one product, at least
@@ -127,8 +127,9 @@ def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> Non
     rows = max(theta.shape)
     side = -(-rows // -(-rows // SIDE) // BLOCK) * BLOCK  # as few blocks, of like sizes, and easy to halve
     memory = theta.new_empty(side * side)  # once: new pages are slow
-    for k in range(0, left.shape[1], LONGEST):
-        u, v = left[:, k : k + LONGEST], right[:, k : k + LONGEST]
+    columns = -(-left.shape[1] // -(-left.shape[1] // LONGEST))  # at a time: as few times, all of the same size
+    for k in range(0, left.shape[1], columns):
+        u, v = left[:, k : k + columns], right[:, k : k + columns]
         for i, j in blocks(len(left), len(right), symmetric, side, side):
             if symmetric and i == j:
                 _add_triangle(theta[i, i], u[i], memory)

@@ -34,7 +34,7 @@ MEMORY = 16 * 2**30  # bytes; a contender whose Jacobian takes more than half of
 LIMIT = 240  # seconds; a peer that needs longer is stopped
 FEW, ROUNDS, ROUNDS_OF_MANY = 32, 3, 2  # turns of each contender: up to so many points, and with more
 PROFILED = 256  # points, at most: a profile of more takes more memory than the work itself
-FAR = 10  # times as slow as the fastest: a contender that is, after its first turn, has no other
+FAR = 5  # times as slow as the fastest: a contender that is, after its first turn, has no other
 SUSTAINED = 20.0  # seconds of products in a row, beside work that takes long
 SAME = 1e-3  # relative difference between traces of contenders that still compute the same kernel, in float32
 SHAPE = (3, 32, 32)
@@ -134,7 +134,7 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
     parameters = sum(p.numel() for p in _net(case).parameters())
     jacobian = case.points * parameters * 4 * (case.classes if case.output == "full" else 1)
     too_large = {"note": f"not run: its Jacobian alone takes {jacobian / 2**30:.0f} GiB"}
-    rounds = ROUNDS if case.points <= FEW else min(len(contenders), ROUNDS_OF_MANY)  # alone, one will do
+    rounds = ROUNDS if case.points <= FEW else ROUNDS_OF_MANY
     found: dict[str, list[dict]] = {}
     with ExitStack() as stack:
         programs: dict[str, turns.Program] = {}
