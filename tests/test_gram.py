@@ -3,12 +3,9 @@
 import copy
 import gc
 import json
-import os
 import platform
-import signal
 import subprocess
 import sys
-import time
 import weakref
 from functools import cache
 from itertools import combinations
@@ -16,7 +13,6 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_nets import SPECS, build, images, shaken, small
@@ -516,88 +512,6 @@ def test_flops_are_those_that_torch_counts(way, output):
     assert 0 <= more <= 2 * 3**3 + tail  # products of backward vectors
 
 
-# Streams
-
-
-def test_streamed_is_the_same_and_is_not_computed_twice(tmp_path, monkeypatch):
-    net, x, j = example()
-    path = tmp_path / "deep" / "theta.npy"
-    streamed = gram(net, x, out=path)
-    assert_close(streamed, theta_of(j, j))
-    assert torch.equal(streamed, streamed.T)
-    assert np.array_equal(np.load(path), streamed.numpy())
-    streamed.zero_()  # a private copy
-    monkeypatch.setattr(Tangents, "add", None)
-    assert_close(gram(net, x, out=path), theta_of(j, j))
-    assert len(json.loads((tmp_path / "deep" / "theta.npy.done").read_text())["done"]) >= 6
-
-
-def test_streamed_between_two_sets(tmp_path):
-    net, x, j = example()
-    for output in ("full", "trace"):
-        streamed = gram(net, x[:2], x[2:], output=output, out=tmp_path / f"{output}.npy")
-        assert_close(streamed, theta_of(j[:2], j[2:], output))
-
-
-def test_a_foreign_file_is_not_continued(tmp_path):
-    net, x, _ = example()
-    path = tmp_path / "theta.npy"
-    gram(net, x, out=path, output="pseudo")
-    frozen = copy.deepcopy(net)
-    frozen.conv.requires_grad_(False)
-    others = [
-        lambda: gram(net, x, out=path),
-        lambda: gram(net, x[:4], out=path, output="pseudo"),
-        lambda: gram(net, x + 1e-9, out=path, output="pseudo"),
-        lambda: gram(net, x, out=path, output="pseudo", layers=["head"]),
-        lambda: gram(net, x, x, out=path, output="pseudo"),
-        lambda: gram(copy.deepcopy(net).float(), x, out=path, output="pseudo"),
-        lambda: gram(frozen, x, out=path, output="pseudo"),
-        lambda: gram(shaken(small("resnet18", seed=1)), x, out=path, output="pseudo"),
-        lambda: gram(shaken(small("resnet18+activation=tanh")), x, out=path, output="pseudo"),
-    ]
-    for other in others:
-        error_of(other, str(path), "remove it")
-    (tmp_path / "theta.npy.done").unlink()
-    error_of(lambda: gram(net, x, out=path, output="pseudo"), "remove it")
-
-
-KILLED = """
-import sys, time, torch
-sys.path[:0] = [{tests!r}, {repo!r}]
-torch.set_num_threads(1)
-import test_gram
-from bench.kernels import store
-saved = store.Store._save_list
-def slow(self):
-    saved(self)
-    print(len(self.done), flush=True)
-    time.sleep(60 if len(self.done) == 3 else 0)
-store.Store._save_list = slow
-net, x, _ = test_gram.example()
-test_gram.gram(net, x, out={path!r})
-"""
-
-
-def test_killed_between_tiles_resumes(tmp_path, monkeypatch):
-    net, x, j = example()
-    path, tests = tmp_path / "theta.npy", os.path.dirname(__file__)
-    code = KILLED.format(tests=tests, repo=os.path.dirname(tests), path=str(path))
-    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
-        while process.stdout.readline().strip() != "3":
-            assert process.poll() is None
-        process.send_signal(signal.SIGKILL)
-    before = path.stat().st_mtime_ns
-    added, add = [], Tangents.add
-    monkeypatch.setattr(Tangents, "add", lambda *a: (added.append(1), add(*a)))
-    time.sleep(0.01)
-    theta = gram(net, x, out=path, budget=10**9)  # the tiles of the first start, whatever the budget is now
-    assert_close(theta, theta_of(j, j))
-    assert path.stat().st_mtime_ns > before
-    saved = json.loads((tmp_path / "theta.npy.done").read_text())
-    assert len(added) == len(saved["done"]) - 3
-
-
 def test_progress_in_a_log(capsys):
     net, x, _ = example()
     gram(net, x, output="pseudo", progress=True, budget=2 * least_budget(net, x, "pseudo"))
@@ -756,102 +670,6 @@ def architectures(draw):
         stack += [nn.Linear(size, wide, bias=draw(st.booleans())), draw(activation)()]
         size = wide
     return nn.Sequential(*stack, nn.Linear(size, draw(st.integers(1, 4)), bias=draw(st.booleans())))
-
-
-TAILS = {  # name: (what becomes of the last map z, whether each channel goes its own way)
-    "mean": (lambda z, before: z.mean((2, 3)), True),
-    "mean, dimensions from the end": (lambda z, before: z.mean((-1, -2)), True),
-    "elementwise": (lambda z, before: F.gelu(F.leaky_relu(z) + z.tanh().erf()).mean((2, 3)), True),
-    "pooled": (lambda z, before: (F.max_pool2d(z, 2) + F.avg_pool2d(z, 2)).mean((2, 3)), True),
-    "sum with a map": (lambda z, before: (z + before).relu().mean((2, 3)), True),
-    "sum with all maps": (lambda z, before: (z + z.sum(1, keepdim=True)).mean((2, 3)), False),
-    "softmax": (lambda z, before: z.softmax(1).mean((2, 3)), False),
-    "other channels": (lambda z, before: (z + z.flip(1)).mean((2, 3)), False),
-    "product with a map": (lambda z, before: (z * before * z).mean((2, 3)), True),
-    "product with all maps": (lambda z, before: (z * z.sum(1, keepdim=True)).mean((2, 3)), False),
-    "quotient": (lambda z, before: (z / (1 + before**2)).mean((2, 3)), False),  # not among those known
-    "mean over channels": (lambda z, before: z.mean((1, 2)), False),  # as many rows as channels
-    "features from means": (lambda z, before: z.mean((2, 3)).softmax(1), False),
-}
-
-
-class Tailed(nn.Module):
-    def __init__(self, tail):
-        super().__init__()
-        self.first, self.last, self.head = nn.Conv2d(2, 6, 3, padding=1), nn.Conv2d(6, 6, 3, padding=1), nn.Linear(6, 3)
-        self.tail = tail
-
-    def forward(self, x):
-        before = self.first(x).tanh()
-        return self.head(self.tail(self.last(before), before))
-
-
-@pytest.mark.parametrize("name", TAILS)
-def test_the_tail_is_where_every_channel_goes_its_own_way(name):
-    """Of a net whose maps have as many rows and columns as channels."""
-    tail, alone = TAILS[name]
-    net, x = Tailed(tail).double(), images(5, (2, 6, 6)).double()
-    found = {layer.site.name: type(layer) for layer in Tangents(net, x, None, "full", None).layers}
-    assert (found["last"] is ConvTail) == alone
-    assert found["first"] is not ConvTail
-    j = jacobian(net, x)
-    for output in ("full", "trace"):
-        assert_close(gram(net, x, output=output), theta_of(j, j, output))
-        assert_close(gram(net, x[:2], x[2:], output=output), theta_of(j[:2], j[2:], output))
-
-
-class Gated(nn.Module):
-    """Maps weighted by a dense layer of their means."""
-
-    def __init__(self):
-        super().__init__()
-        self.conv, self.gate, self.head = nn.Conv2d(2, 4, 3), nn.Linear(4, 4), nn.Linear(4, 3)
-
-    def forward(self, x):
-        z = self.conv(x).tanh()
-        return self.head((z * self.gate(z.mean((2, 3)))[:, :, None, None].sigmoid()).mean((2, 3)))
-
-
-@pytest.mark.parametrize("layers", [None, ["gate", "head"]])
-def test_dense_layers_before_the_mean(layers):
-    net, x = Gated().double(), images(4, (2, 6, 6)).double()
-    j = jacobian(net, x, layers)
-    assert not any(isinstance(layer, ConvTail) for layer in Tangents(net, x, None, "full", layers).layers)
-    assert_close(gram(net, x, layers=layers), theta_of(j, j))
-
-
-def test_many_outputs_of_a_tail():
-    net = nn.Sequential(nn.Conv2d(2, 3, 3), nn.Tanh(), Mean(), nn.Linear(3, 700)).double()
-    x = images(5, (2, 6, 6)).double()
-    j = jacobian(net, x)
-    assert_close(gram(net, x), theta_of(j, j))
-
-
-def test_a_single_channel_repeated_is_no_tail():
-    net = nn.Sequential(nn.Conv2d(2, 1, 3), Repeated(4), Mean(), nn.Linear(4, 3)).double()
-    x = images(4, (2, 6, 6)).double()
-    assert not any(isinstance(layer, ConvTail) for layer in Tangents(net, x, None, "full", None).layers)
-    j = jacobian(net, x)
-    assert_close(gram(net, x), theta_of(j, j))
-
-
-class Repeated(nn.Module):
-    def __init__(self, channels):
-        super().__init__()
-        self.scale = torch.arange(channels)[:, None, None]
-
-    def forward(self, z):
-        return (z + self.scale).tanh()
-
-
-@pytest.mark.parametrize("frozen", ["0.weight", "0.bias", "1.weight", "3.weight"])
-def test_the_tail_of_a_net_that_is_all_tail(frozen):
-    """Backward passes then end at the convolution, which takes no gradient from them."""
-    net = nn.Sequential(nn.Conv2d(2, 5, 3), nn.BatchNorm2d(5), Mean(), nn.Linear(5, 3))
-    net, x = shaken(net.eval()), images(70, (2, 6, 6)).double()  # more points than in one block
-    net.get_parameter(frozen).requires_grad_(False)
-    j = jacobian(net, x)
-    assert_close(gram(net, x), theta_of(j, j))
 
 
 @given(

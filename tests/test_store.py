@@ -1,0 +1,96 @@
+"""Kernels streamed to a file: the same, continued after a kill, and never mixed with another's."""
+
+import copy
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import torch
+from test_gram import assert_close, error_of, example, theta_of
+from test_nets import shaken, small
+
+from bench.kernels.gram import gram
+from bench.kernels.tangents import Tangents
+
+
+def test_streamed_is_the_same_and_is_not_computed_twice(tmp_path, monkeypatch):
+    net, x, j = example()
+    path = tmp_path / "deep" / "theta.npy"
+    streamed = gram(net, x, out=path)
+    assert_close(streamed, theta_of(j, j))
+    assert torch.equal(streamed, streamed.T)
+    assert np.array_equal(np.load(path), streamed.numpy())
+    streamed.zero_()  # a private copy
+    monkeypatch.setattr(Tangents, "add", None)
+    assert_close(gram(net, x, out=path), theta_of(j, j))
+    assert len(json.loads((tmp_path / "deep" / "theta.npy.done").read_text())["done"]) >= 6
+
+
+def test_streamed_between_two_sets(tmp_path):
+    net, x, j = example()
+    for output in ("full", "trace"):
+        streamed = gram(net, x[:2], x[2:], output=output, out=tmp_path / f"{output}.npy")
+        assert_close(streamed, theta_of(j[:2], j[2:], output))
+
+
+def test_a_foreign_file_is_not_continued(tmp_path):
+    net, x, _ = example()
+    path = tmp_path / "theta.npy"
+    gram(net, x, out=path, output="pseudo")
+    frozen = copy.deepcopy(net)
+    frozen.conv.requires_grad_(False)
+    others = [
+        lambda: gram(net, x, out=path),
+        lambda: gram(net, x[:4], out=path, output="pseudo"),
+        lambda: gram(net, x + 1e-9, out=path, output="pseudo"),
+        lambda: gram(net, x, out=path, output="pseudo", layers=["head"]),
+        lambda: gram(net, x, x, out=path, output="pseudo"),
+        lambda: gram(copy.deepcopy(net).float(), x, out=path, output="pseudo"),
+        lambda: gram(frozen, x, out=path, output="pseudo"),
+        lambda: gram(shaken(small("resnet18", seed=1)), x, out=path, output="pseudo"),
+        lambda: gram(shaken(small("resnet18+activation=tanh")), x, out=path, output="pseudo"),
+    ]
+    for other in others:
+        error_of(other, str(path), "remove it")
+    (tmp_path / "theta.npy.done").unlink()
+    error_of(lambda: gram(net, x, out=path, output="pseudo"), "remove it")
+
+
+KILLED = """
+import sys, time, torch
+sys.path[:0] = [{tests!r}, {repo!r}]
+torch.set_num_threads(1)
+import test_gram
+from bench.kernels import store
+saved = store.Store._save_list
+def slow(self):
+    saved(self)
+    print(len(self.done), flush=True)
+    time.sleep(60 if len(self.done) == 3 else 0)
+store.Store._save_list = slow
+net, x, _ = test_gram.example()
+test_gram.gram(net, x, out={path!r})
+"""
+
+
+def test_killed_between_tiles_resumes(tmp_path, monkeypatch):
+    net, x, j = example()
+    path, tests = tmp_path / "theta.npy", os.path.dirname(__file__)
+    code = KILLED.format(tests=tests, repo=os.path.dirname(tests), path=str(path))
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
+        while process.stdout.readline().strip() != "3":
+            assert process.poll() is None
+        process.send_signal(signal.SIGKILL)
+    before = path.stat().st_mtime_ns
+    added, add = [], Tangents.add
+    monkeypatch.setattr(Tangents, "add", lambda *a: (added.append(1), add(*a)))
+    time.sleep(0.01)
+    theta = gram(net, x, out=path, budget=10**9)  # the tiles of the first start, whatever the budget is now
+    assert_close(theta, theta_of(j, j))
+    assert path.stat().st_mtime_ns > before
+    saved = json.loads((tmp_path / "theta.npy.done").read_text())
+    assert len(added) == len(saved["done"]) - 3
