@@ -79,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     sub = command("perf", _perf, "Speed of the suite's own machinery beside its peers, as ratios in one run.")
     sub.add_argument("what", choices=("kernels", "lookahead"))
     sub.add_argument("--peers", action="store_true", help="kernels: also neural-tangents, in an environment of its own")
+    sub.add_argument("--profile", action="store_true", help="kernels: only profile again the cases of an earlier run")
     sub.add_argument("--out", type=Path, default=Path("results/perf"), help="folder; default results/perf")
     sub.add_argument("--only", help="measure only cases whose description contains this, e.g. \"net='fcn'\"")
     scale(command("doctor", _doctor, "What this machine has, what is missing, and what to type."))
@@ -163,7 +164,8 @@ def _perf(a: argparse.Namespace) -> None:
     from bench.perf.bars import bars
 
     if a.what == "kernels":
-        table = kernels.run(a.peers, a.out / "kernels.csv", a.only)
+        path = a.out / "kernels.csv"
+        table = kernels.profile_again(path) if a.profile else kernels.run(a.peers, path, a.only)
         reached, drawn = bars(table), figure.draw(table)
         print(table[kernels.PRINTED].to_string(index=False, float_format="%.3g", na_rep=""), end="\n\n")
     else:

@@ -16,7 +16,7 @@ import pandas as pd
 
 from bench import config, grid, published, registry
 from bench.figures._style import departures
-from bench.perf.bars import spreads
+from bench.perf.bars import REST, behind, spreads, with_second_run
 from bench.perf.quiet import FOREIGN
 
 MANUAL = config.ROOT / "config/README.md"
@@ -243,31 +243,36 @@ def _interval(mean: float, low: float, high: float) -> str:
 
 def kernel_speed() -> str:
     """The bars of the kernel engine, what it reached, and where its time goes, from results/perf/."""
-    bars, rows = (pd.read_csv(config.ROOT / f"results/perf/{name}.csv") for name in ("kernels-bars", "kernels"))
-    asked = ("net", "kernel", "N", "against", "wanted", "had")
-    lines = _head(*asked, "at GEMM speed", "at torch speed", "memory", "met", "limit")
+    perf = config.ROOT / "results/perf"
+    bars, again, rows = (
+        pd.read_csv(perf / f"{name}.csv") for name in ("kernels-bars", "again/kernels-bars", "kernels")
+    )
+    bars = with_second_run(bars, again)
+    asked = ("net", "kernel", "N", "against", "wanted", "had", "again")
+    lines = _head(*asked, "at GEMM speed", "products alone", "operations alone", "memory", "met", "limit")
     for row in bars.itertuples():
         limit = row.against == "GEMM limit"
         memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f}x" if pd.notna(row.memory) else ""
         wanted = f"{row.wanted:g}x"
         if pd.notna(row.wanted_memory):
             wanted += f", {row.wanted_memory:g} GiB" if limit else f", {row.wanted_memory:g}x memory"
-        speeds = (f"{row.at_gemm_speed:.1f}x", f"{row.at_torch_speed:.1f}x")
-        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", *speeds, memory)
-        cells = cells if pd.notna(row.had) else (wanted, "", "", "", "")
+        speeds = (f"{speed:.1f}x" for speed in (row.at_gemm_speed, row.products_alone, row.operations_alone))
+        second = f"{row.again:.2f}x" * pd.notna(row.again)
+        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", second, *speeds, memory)
+        cells = cells if pd.notna(row.had) else (wanted, *[""] * 6)
         case = f"| {row.net} | {KERNELS[row.output]} | {row.points} | {row.against}"
         lines.append(f"{case} | {' | '.join(cells)} | {row.met} | {'' if pd.isna(row.limit) else row.limit} |")
     ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))]
     ours = ours.sort_values(["net", "width", "output", "points"])
-    parts, best = ["convolutions", "batched_products", "products"], rows.gemm_gflops.max()
+    parts, best = ["convolutions", "batched_products", "products", *REST], rows.gemm_gflops.max()
     named = [part.replace("_", " ") for part in parts]
-    lines += ["", *_head("net", "kernel", "N", "seconds", "GiB", "of the GEMM limit", *named, "rest")]
+    lines += ["", *_head("net", "kernel", "N", "seconds", "GiB", "of the GEMM limit", *named)]
     for row in ours.itertuples():
         start = (
             f"| {row.net} {row.width} | {KERNELS[row.output]} | {row.points} | {row.seconds:.3g} | {row.peak_gib:.1f}"
         )
         cells = [f"{row.gemm_fraction:.0%}"]
-        for part in (*parts, "rest"):
+        for part in parts:
             share, rate = getattr(row, part), getattr(row, f"{part}_gflops", math.nan) / best
             cells.append(f"{share:.0%}" * pd.notna(share) + f" at {rate:.0%}" * pd.notna(rate))
         lines.append(f"{start} | {' | '.join(cells)} |")
@@ -286,7 +291,12 @@ def kernel_speed() -> str:
         f"{len(twice)} kernels were measured twice: {twice.min():.2f} to {twice.max():.2f} times as long once as again"
     )
     where = f"On {rows.processor[0]}; {speed}; {marked}. {again}."
-    return "\n".join([*lines, "", where, "", f"Not timed: {failed or 'none'}."])
+    faster = "; ".join(
+        f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}, {row.ratio:.2f} times as long"
+        for row in behind(rows).itertuples()
+    )
+    last = [f"Faster than this engine: {faster or 'none'}.", "", f"Not timed: {failed or 'none'}."]
+    return "\n".join([*lines, "", where, "", *last])
 
 
 def lookahead_speed() -> str:

@@ -49,9 +49,8 @@ def _packages() -> str:
 
 
 def _memory() -> str:
-    pages = {"total": os.sysconf("SC_PHYS_PAGES"), "free": os.sysconf("SC_AVPHYS_PAGES")}
-    sizes = {name: count * os.sysconf("SC_PAGE_SIZE") / 2**30 for name, count in pages.items()}
-    return f"memory      {sizes['total']:.0f} GiB, {sizes['free']:.0f} GiB free"
+    total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return f"memory      {total / 2**30:.0f} GiB, {machine.free_memory() / 2**30:.0f} GiB free"
 
 
 def _gpu() -> str:

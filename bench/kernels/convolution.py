@@ -160,7 +160,8 @@ class ConvRows(Convolution, Rows):
 
 
 class ConvFactors(Convolution, Contracted):
-    """A convolution that keeps the factors G and a, and forms some columns of J = [G P, sum_t g_t] at a time.
+    """A convolution that keeps the factors, G (S C, T) and a, and forms some columns of J = [G P, sum_t g_t] at a time,
+    those of some of the D columns of P (T, D).
 
     For small maps, T < D, where S C D numbers of J are many more than the S C T of G. The rows of J are still those of
     all points of two tiles at once, so nothing is computed twice for one block of Theta.

@@ -9,13 +9,15 @@ How: `tangents` takes the gradients of the outputs with respect to what every la
 tiles fits the budget; what was kept of earlier tiles stays as long as there is room, and is computed again if not.
 """
 
-import os
+import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from bench import machine
+from bench.errors import UserError
 from bench.kernels.layers import Kept
 from bench.kernels.pages import keep_pages
 from bench.kernels.store import Store, identity
@@ -39,20 +41,22 @@ def gram(
     output    "full": rows n O + o, all outputs with all (thesis 3.1). One row per point: "pseudo", the gradient of
               sum_o f_o / sqrt(O) (thesis 3.2); "first", of f_0; a number k, of f_k; "trace", sum_o Theta[no, mo]
     layers    modules by name, containers with all they hold; everything by default
-    budget    bytes beside the result; by default a quarter of the free memory
+    budget    bytes beside the result; by default a quarter of the memory that it leaves free
     out       a .npy file, written tile by tile and continued after a kill; the result is then a copy-on-write map of it
     progress  a bar, or lines in a log
 
-    dtype and device are those of the parameters; a map is on the CPU. Results do not depend on budget and tiles but for
-    rounding.
+    dtype and device are those of the parameters; a map is on the CPU. Results depend on budget, tiles and threads only
+    by rounding: in float64 by at most 1e-13 of the largest entry. On CUDA, torch by default rounds convolutions in
+    float32 to ten bits (torch.backends.cudnn.allow_tf32); the suite's own runs turn that off.
     """
     keep_pages()
     tangents = Tangents(net, x1, x2, output, layers)
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
     s, like = tangents.rows, tangents.like
-    budget = free_memory(like.device) // 4 if budget is None else budget
-    tile = tangents.plan(budget, max(n1, n2), x2 is None, out is not None)
     shape = (n1 * s, n2 * s)
+    if budget is None:
+        budget = default_budget(like.device, 0 if out else math.prod(shape) * like.element_size())
+    tile = tangents.plan(budget, max(n1, n2), x2 is None, out is not None)
     store = theta = None
     if out is not None:
         store = Store(Path(out), identity(net, x1, x2, output, layers), shape, like.dtype, tile)
@@ -129,14 +133,13 @@ def mirror(theta: Tensor, size: int = 1024) -> None:
         theta[i + size :, i : i + size] = theta[i : i + size, i + size :].T
 
 
-def free_memory(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.mem_get_info(device)[0]
-    try:
-        lines = Path("/proc/meminfo").read_text().splitlines()
-        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable"))
-    except (OSError, StopIteration):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+def default_budget(device: torch.device, result: int) -> int:
+    """A quarter of the memory that a result of so many bytes leaves free."""
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else machine.free_memory()
+    if result > free:
+        sizes = f"{result / 2**30:.1f} GiB, {free / 2**30:.1f} are free"
+        raise UserError(f'the kernel takes {sizes}; stream it to a file: gram(..., out="theta.npy")')
+    return (free - result) // 4
 
 
 def _there_and_back(tiles: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -197,11 +197,12 @@ def _halves(start: int, stop: int, least: int) -> Iterator[tuple[slice, slice]]:
 
 
 class Linear(Contracted):
-    """z = W a + b, so dz/dW is a outer product: row (n, s) of J is g_ns (x) a_n for W and g_ns for b. Hence
+    """z = W a + b with a of d numbers, z and g of C (M C in one row), W of C d: row (n, s) of J is the outer product
+    g_ns (x) a_n for W, C d numbers, and g_ns for b. Hence
 
         Theta[ns, mr] = <g_ns (x) a_n, g_mr (x) a_m> + <g_ns, g_mr> = (a_n . a_m + 1) (g_ns . g_mr),
 
-    two small Gram matrices multiplied entry by entry; rows of length P = d C never exist.
+    two small Gram matrices multiplied entry by entry; rows of C d numbers never exist.
     """
 
     LEAST = 160  # rows of a block on the diagonal: fewer do not pay, products over only M C or d columns are short
@@ -270,7 +271,9 @@ class Readout(Linear):
 
 
 class PReLU(Rows):
-    """z = a where a > 0, else alpha a: d/dalpha = sum over places with a < 0 of g a; one alpha, or one per channel."""
+    """z = a where a > 0, else alpha a, in maps (C, T): d/dalpha_c = sum of g_ct a_ct over t with a_ct < 0, C numbers,
+    or their sum where there is one alpha for all channels.
+    """
 
     def room(self):
         return [(self.site.rows, self.site.backwards // self.site.rows * self.site.module.num_parameters)]

@@ -49,8 +49,8 @@ class BatchNorm(Rows):
 
         d/dgamma_c = sum_t g_ct u_ct = (sum_t g_ct a_ct - mean_c sum_t g_ct) / sigma_c,    d/dbeta_c = sum_t g_ct.
 
-    Only 2 C numbers, so the rows are kept. The second form of d/dgamma does without u, which beside a single backward
-    pass is a tenth of all the work; but its two terms cancel where means are large beside deviations.
+    Of maps (C, T) only 2 C numbers, so the rows are kept. The second form of d/dgamma does without u, which beside a
+    single backward pass is a tenth of all the work; but its two terms cancel where means are large beside deviations.
     """
 
     FAR = 4.0  # means, in deviations, from which on u is formed in any case: two bits of rounding

@@ -267,8 +267,14 @@ def _check(net: nn.Module) -> None:
     for name, module in net.named_modules():
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and (module.training or module.running_mean is None):
             raise UserError(f"{name}: batch statistics couple the points, so no row of J exists; call net.eval() first")
-        if isinstance(module, nn.modules.dropout._DropoutNd) and module.training:
-            raise UserError(f"{name}: dropout is on; call net.eval() first")
+        if isinstance(module, nn.modules.dropout._DropoutNd | nn.RReLU) and module.training:
+            raise UserError(f"{name}: {type(module).__name__} draws at random in training; call net.eval() first")
+    first = next(net.parameters())
+    for name, each in net.named_parameters():
+        known = each.dtype in (torch.float32, torch.float64)
+        if not known or (each.dtype, each.device) != (first.dtype, first.device):
+            where = f"{name}: {each.dtype} on {each.device}"
+            raise UserError(f"{where}; kernels need one device, and float32 or float64 throughout")
     tensors = [(name, tensor) for name, tensor in net.state_dict().items() if tensor.is_floating_point()]
     # A sum is finite if its terms are, up to overflow, and much cheaper than looking at each of them
     if not torch.stack([tensor.sum() for _, tensor in tensors]).isfinite().all():

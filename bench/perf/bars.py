@@ -19,6 +19,7 @@ BARS = [
     (("fcn",), "full", 256, "neural-tangents", 4.0, None),
     (("fcn",), "full", 32, "neural-tangents", 1.0, None),
 ]
+REST = ("other_operations", "overhead")  # of the time, what is not products: torch's other operations, and the rest
 FRACTION, GIB = 0.8, 8.0  # at the thesis' size: share of the GEMM limit at least, GiB at most
 
 
@@ -26,9 +27,10 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     """One row per bar and net: the ratio wanted, the ratio had against the peer's best implementation, and whether.
 
     `at_gemm_speed` is what the ratio would be if all of this engine's flops ran at the machine's own matrix-product
-    rate: how far away a bar is, and whether any tuning of the same algorithm could reach it. `at_torch_speed`, what it
-    would be if products and convolutions took the time they take, and nothing else did. `met` is yes, no, `peer failed`
-    where none of its implementations got through, or `not measured`; `limit`, what keeps a bar from being met.
+    rate: how far away a bar is, and whether any tuning of the same algorithm could reach it. `products_alone`, what it
+    would be if products and convolutions took the time they take, and nothing else did; `operations_alone`, if nothing
+    took time but torch's operations, sums, copies and elementwise ones included. `met` is yes, no, `peer failed` where
+    none of its implementations got through, or `not measured`; `limit`, what keeps a bar from being met.
     At the thesis' size `sustained` is the share of that rate that products in a row kept up right after the work.
     """
     rows, fraction = [], fractions(table)
@@ -52,7 +54,7 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
                 row |= {"had": best.seconds / ours.seconds, "memory": ours.peak_gib / best.peak_gib}
                 row["bound"] = best.seconds == best.at_least  # the peer was stopped: it is at least so much slower
                 row["at_gemm_speed"] = row["had"] / fraction[ours.name]
-                row["at_torch_speed"] = row["had"] / (1 - ours["rest"])
+                row |= _without(row["had"], ours)
             failed = ours is not None and best is None and len(peers)
             row["met"] = "peer failed" if failed else _met(row)
             rows.append(row | {"limit": _limit(row)})
@@ -60,7 +62,7 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
         base = {"net": row.net, "output": row.output, "points": row.points, "against": "GEMM limit"}
         had = {
             "at_gemm_speed": 1.0,
-            "at_torch_speed": fraction[number] / (1 - row["rest"]),
+            **_without(fraction[number], row),
             "wanted": FRACTION,
             "had": fraction[number],
             "wanted_memory": GIB,
@@ -72,10 +74,37 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
+def with_second_run(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
+    """Bars beside what a second run had, `again`. Where only one of the two met a bar, `met` is `undecided`, and
+    `limit` is that of the run that did not.
+    """
+    bar = ["net", "output", "points", "against", "wanted"]
+    both = first.merge(second[[*bar, "had", "met", "limit"]], how="left", on=bar, suffixes=("", "_again"))
+    differ = both.met.isin(("yes", "no")) & both.met_again.isin(("yes", "no")) & (both.met != both.met_again)
+    limit = both.limit.where(both.met == "no", both.limit_again)
+    both = both.assign(met=both.met.mask(differ, "undecided"), limit=both.limit.mask(differ, limit))
+    return both.rename(columns={"had_again": "again"}).drop(columns=["met_again", "limit_again"])
+
+
+def _without(had: float, ours: pd.Series) -> dict[str, float]:
+    """What would be had without what is not products, and without what is not operations of torch."""
+    operations = 1 - ours.overhead
+    return {"products_alone": had / (operations - ours.other_operations), "operations_alone": had / operations}
+
+
 def spreads(table: pd.DataFrame) -> pd.Series:
     """Of kernels that this engine was measured at twice (growths repeat cases): the longer time over the shorter."""
     ours = table[table.contender == "ours"].groupby(["net", "width", "points", "output", "classes"]).seconds
     return (ours.max() / ours.min())[ours.count() > 1]
+
+
+def behind(table: pd.DataFrame) -> pd.DataFrame:
+    """Contenders that were faster than this engine, with `ratio`, their time over this engine's."""
+    case = ["net", "width", "points", "output", "classes"]
+    peers = table[table.group == "peers"]
+    ours = peers[peers.contender == "ours"].set_index(case).seconds.rename("ours")
+    ratio = peers.join(ours, on=case).eval("seconds / ours")
+    return peers.assign(ratio=ratio)[ratio < 1]
 
 
 def fractions(table: pd.DataFrame) -> pd.Series:
@@ -89,7 +118,7 @@ def fractions(table: pd.DataFrame) -> pd.Series:
 
 def _fastest(rows: pd.DataFrame) -> pd.Series | None:
     """The row of least seconds; a run that was stopped counts as long as it was let run."""
-    rows = rows.assign(seconds=rows["seconds"].fillna(rows["at_least"])).dropna(subset=["seconds"])
+    rows = rows.assign(seconds=rows["seconds"].fillna(rows["at_least"].astype(float))).dropna(subset=["seconds"])
     return rows.loc[rows.seconds.idxmin()] if len(rows) else None
 
 
@@ -102,11 +131,15 @@ def _met(row: dict) -> str:
 
 
 def _limit(row: dict) -> str:
-    """What keeps a bar from being met in time: the first of these that would have to give."""
-    if row["met"] != "no" or row["had"] >= row["wanted"]:
+    """What keeps a bar from being met: memory, or the first of these that would have to give."""
+    if row["met"] != "no":
         return ""
+    if row["had"] >= row["wanted"]:
+        return "memory"
     if row["at_gemm_speed"] < row["wanted"]:
         return "the machine's GEMM rate"
     if row["had"] / row.get("sustained", math.inf) >= row["wanted"]:
         return "the GEMM rate that the machine sustains"
-    return "torch's products" if row["at_torch_speed"] < row["wanted"] else "elementwise work"
+    if row["products_alone"] < row["wanted"]:
+        return "torch's products"
+    return "torch's other operations" if row["operations_alone"] < row["wanted"] else "overhead"

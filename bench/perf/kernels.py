@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import pandas as pd
@@ -24,7 +24,7 @@ from bench import machine, nets
 from bench.errors import UserError
 from bench.kernels.gram import flops, gram
 from bench.perf import quiet, turns
-from bench.perf.bars import fractions
+from bench.perf.bars import REST, fractions
 from bench.perf.peers import python_of
 from bench.perf.program import export
 from bench.progress import say
@@ -38,7 +38,8 @@ FAR = 10  # times as slow as the fastest: a contender that is, after its first t
 SUSTAINED = 20.0  # seconds of products in a row, beside work that takes long
 SAME = 1e-3  # relative difference between traces of contenders that still compute the same kernel, in float32
 SHAPE = (3, 32, 32)
-# Where the engine's time goes, by torch operation; `rest` is all that is not named here
+# Where the engine's time goes, by torch operation; `other_operations` are all that are not named here, sums, copies and
+# elementwise work, and `overhead` is no operation's
 PARTS = {
     "convolutions": ("convolution", "mkldnn_convolution", "convolution_backward"),  # forward and backward passes
     "batched_products": ("bmm",),  # rows of J; blocks of J J^T at the diagonal, and small ones; ghosts but for H
@@ -60,7 +61,7 @@ COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "at_least"),
     *("repeats", "foreign", "peak_gib", "trace", "gflop", "gemm_gflops", "sustained_gflops", "gemm_fraction"),
     "compilation",
-    *(*PARTS, "rest", *(f"{part}_gflops" for part in PARTS), "processor"),
+    *(*PARTS, *REST, *(f"{part}_gflops" for part in PARTS), "processor"),
 ]
 PRINTED = [*COLUMNS[:5], "contender", "seconds", "peak_gib", "gemm_fraction"]
 NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
@@ -81,9 +82,7 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
     """
     from bench import tables
 
-    on = f"{machine.processor()}, {os.cpu_count()} cores"
-    rows = pd.read_csv(out, dtype={"note": str}).fillna({"note": ""}).to_dict("records") if out.is_file() else []
-    rows = [row for row in rows if row["processor"] == on]
+    rows = [row for row in _earlier(out) if set(COLUMNS) <= set(row)]  # else of another version
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
     jobs = [(case, names) for case in sorted(PEERS, key=lambda case: case.points)]  # small ones first
     jobs += [(case, ["ours"]) for case in (*THESIS, *GROWTH)]
@@ -101,9 +100,36 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
         for contender, result in results.items():
             size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
             say(f"{contender:<18}{size:<44}{_words(result)}")
-            rows.append(asdict(case) | {"contender": contender, "note": "", "processor": on} | result)
+            rows.append(asdict(case) | {"contender": contender, "note": "", "processor": _processor()} | result)
         tables.write(_table(rows), out)
     return _table(rows)
+
+
+def profile_again(out: Path) -> pd.DataFrame:
+    """Profile this engine once more at every case of an earlier run on this machine; times stay as they are."""
+    from bench import tables
+
+    rows = _earlier(out)
+    for row in (row for row in rows if row["contender"] == "ours"):
+        case = Case(**{field.name: row[field.name] for field in fields(Case)})
+        with ExitStack() as stack, _program(case, "profile", stack) as program:
+            found = program.turn()
+        if "note" in found:
+            raise UserError(f"{case}: {found['note']}")
+        row.update(found)
+        say(f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}: profiled")
+        tables.write(_table(rows), out)
+    return _table(rows)
+
+
+def _earlier(out: Path) -> list[dict]:
+    """What was measured on this machine before."""
+    rows = pd.read_csv(out, dtype={"note": str}).fillna({"note": ""}).to_dict("records") if out.is_file() else []
+    return [row for row in rows if row["processor"] == _processor()]
+
+
+def _processor() -> str:
+    return f"{machine.processor()}, {os.cpu_count()} cores"
 
 
 def _table(rows: list[dict]) -> pd.DataFrame:
@@ -168,7 +194,7 @@ def check_agreement(results: dict[str, dict]) -> None:
 def _program(case: Case, contender: str, stack: ExitStack) -> turns.Program:
     if not contender.startswith("neural-tangents"):
         command = [sys.executable, "-m", "bench.perf.kernels", json.dumps(asdict(case)), contender]
-        return turns.Program(command, None if contender == "ours" else LIMIT)
+        return turns.Program(command, LIMIT if contender == "torch.func" else None)
     folder = stack.enter_context(tempfile.TemporaryDirectory())
     export(_net(case), _inputs(case), Path(folder))
     script = "bench.perf.neural_tangents_peer"
@@ -214,32 +240,46 @@ def sustained_rate(seconds: float = SUSTAINED, size: int = 2048) -> float:
 
 
 def profile(work: Callable[[], object]) -> dict[str, float]:
-    """Shares of the time of `work` by kind of operation, and the rate of each kind.
+    """Shares of the time of `work` by kind of operation, and the rate of each kind of product.
 
-    Flops are counted apart, in another call: a profiler that counts them, too, makes the rest several times slower.
+    Of two runs the faster: the first may also pay for memory that the profiler takes from the work. Overhead includes
+    the profiler's own. Flops are counted apart, in another call: a profiler that counts them, too, makes the rest
+    several times slower.
     """
     with FlopCounterMode(display=False) as counter:
         work()
-    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
-        work()
+    wall, times = min((_operations(work) for _ in range(2)), key=lambda run: run[0])
     counts = {str(operation): count for operation, count in counter.get_flop_counts()["Global"].items()}
-    times = {event.key: event.self_cpu_time_total for event in profiler.key_averages()}  # in microseconds
     found = {}
     for part, names in PARTS.items():
-        spent = sum(times.get(f"aten::{name}", 0) for name in names)
+        spent = sum(times.pop(f"aten::{name}", 0) for name in names)
         flops = sum(counts.get(f"aten.{name}", 0) for name in names)
-        found |= {part: spent / sum(times.values())} | ({f"{part}_gflops": flops / spent / 1e3} if spent else {})
-    return found | {"rest": 1 - sum(found[part] for part in PARTS)}
+        found |= {part: spent / wall} | ({f"{part}_gflops": flops / spent / 1e3} if spent else {})
+    others = sum(spent for name, spent in times.items() if name.startswith("aten::")) / wall
+    return found | {"other_operations": others, "overhead": 1 - others - sum(found[part] for part in PARTS)}
+
+
+def _operations(work: Callable[[], object]) -> tuple[float, dict[str, float]]:
+    """Microseconds that `work` takes, and those spent in each operation itself."""
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CPU]) as profiler:
+        start = time.perf_counter()
+        work()
+        wall = time.perf_counter() - start
+    return 1e6 * wall, {event.key: event.self_cpu_time_total for event in profiler.key_averages()}
 
 
 def main(case: Case, contender: str) -> None:
     torch.set_num_threads(os.cpu_count())
     net, x = _net(case), _inputs(case)
-    kernel = {"ours": gram, "torch.func": by_jacobian}[contender]
+    kernel = by_jacobian if contender == "torch.func" else gram
     kernel(net, x[:2], output=case.output)  # libraries load and thread pools start here
 
     def work() -> float:
         return kernel(net, x, output=case.output).trace().item()
+
+    def find_profile() -> dict:
+        some = x[:PROFILED]
+        return profile(lambda: gram(net, some, output=case.output))
 
     def find() -> dict:
         found = turns.timed(work)
@@ -247,11 +287,10 @@ def main(case: Case, contender: str) -> None:
             found |= {"gflop": flops(net, x, output=case.output) / 1e9, "gemm_gflops": gemm_rate() / 1e9}
             if found["seconds"] > turns.ONCE:
                 found["sustained_gflops"] = sustained_rate() / 1e9
-            some = x[:PROFILED]
-            found |= profile(lambda: gram(net, some, output=case.output))
+            found |= find_profile()
         return found
 
-    turns.serve(find)
+    turns.serve(find_profile if contender == "profile" else find)
 
 
 if __name__ == "__main__":
