@@ -328,11 +328,12 @@ def test_any_number_of_threads_gives_the_same(spec, output, monkeypatch):
 @pytest.mark.skipif(sys.platform != "linux", reason="reads a process' peak memory from /proc")
 @pytest.mark.parametrize("budget", [2**26, 2**28])
 def test_memory_stays_within_the_budget(budget):
-    """Rows of J of all points would take 330 MiB."""
+    """One less than what is kept of all points takes, one more."""
     script = f"""
 import torch
 from bench import nets
 from bench.kernels.gram import gram
+from bench.kernels.tangents import Tangents
 from bench.perf.turns import memory
 
 net = nets.build("convnet+depth=4", (3, 16, 16), 10, 2, torch.Generator().manual_seed(0))
@@ -341,9 +342,14 @@ gram(net, x[:2], budget={budget})
 before = memory("VmRSS:")
 theta = gram(net, x, budget={budget})
 print(memory("VmHWM:") - before - theta.nbytes)
+tangents = Tangents(net, x, None, "full", None)
+tangents.plan(2**30, 256, True, False)
+print(256 * tangents.kept)
 """
     found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
-    assert int(found.stdout) < budget + 2**25  # and what products and the allocator take beside it
+    taken, kept = map(int, found.stdout.split())
+    assert taken < budget + 2**25  # and what products and the allocator take beside it
+    assert 2**26 < kept < 2**28
 
 
 def test_a_kernel_that_does_not_fit_says_so(monkeypatch):

@@ -265,6 +265,17 @@ def test_profiles_are_taken_again_and_times_stay(tmp_path):
     assert pd.read_csv(out).other_operations.notna().tolist() == [True, False]
 
 
+def test_profiles_need_an_earlier_run_of_this_machine(tmp_path):
+    out = tmp_path / "kernels.csv"
+    with pytest.raises(UserError, match="no measurements of this machine"):
+        kernels.profile_again(out)
+    table().assign(processor="of another machine", note="").to_csv(out, index=False)
+    before = out.read_bytes()
+    with pytest.raises(UserError, match="no measurements of this machine"):
+        kernels.profile_again(out)
+    assert out.read_bytes() == before
+
+
 def test_contenders_that_were_faster_are_named():
     measured = table()
     assert bars.behind(measured).empty

@@ -110,6 +110,8 @@ def profile_again(out: Path) -> pd.DataFrame:
     from bench import tables
 
     rows = _earlier(out)
+    if not rows:
+        raise UserError(f"{out}: no measurements of this machine to profile; type: python -m bench perf kernels")
     for row in (row for row in rows if row["contender"] == "ours"):
         case = Case(**{field.name: row[field.name] for field in fields(Case)})
         with ExitStack() as stack, _program(case, "profile", stack) as program:
