@@ -21,11 +21,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from bench import machine
 from bench.errors import UserError
+from bench.kernels import convolution as convolution_module
 from bench.kernels import layers as layers_module
 from bench.kernels import tangents as tangents_module
 from bench.kernels.convolution import ConvFactors, ConvGhost, ConvRows
 from bench.kernels.gram import default_budget, flops, gram
-from bench.kernels.layers import Linear, Readout
+from bench.kernels.layers import Linear, Readout, Rows
 from bench.kernels.tail import ConvTail
 from bench.kernels.tangents import Tangents
 
@@ -81,7 +82,7 @@ def error_of(work, *words):
 def way(request, monkeypatch):
     """Every convolution contracted in one given way, or in the cheapest (None)."""
     if request.param is not None:
-        monkeypatch.setattr(tangents_module, "cheapest_convolution", lambda site: WAYS[request.param])
+        monkeypatch.setattr(convolution_module, "cheapest_convolution", lambda site: WAYS[request.param])
         monkeypatch.setattr(tangents_module, "in_tail", lambda zs, phi, f: [False] * len(zs))
     return request.param
 
@@ -172,6 +173,42 @@ def test_prelu_with_a_slope_per_channel():
     j = jacobian(net, x)
     for output in ("full", "trace"):
         assert_close(gram(net, x, output=output), theta_of(j, j, output))
+
+
+class Gain(nn.Module):
+    """z = gain a, number by number."""
+
+    def __init__(self, size):
+        super().__init__()
+        self.gain = nn.Parameter(torch.linspace(0.5, 2, size))
+
+    def forward(self, a):
+        return self.gain * a
+
+
+class GainRows(Rows):
+    """d/dgain = g a."""
+
+    def room(self):
+        return [(self.site.rows, self.site.backwards // self.site.rows * self.site.a[0])]
+
+    def keep(self, a, kept):
+        j = kept[0].view(len(a), self.site.backwards, -1)  # (n, B, d)
+
+        def take(b, g):
+            j[:, b] = g * a
+
+        return take
+
+
+@pytest.mark.parametrize("output", ["full", "pseudo", "trace"])
+def test_a_new_layer_type_is_one_class(output, monkeypatch):
+    net = nn.Sequential(nn.Flatten(), nn.Linear(6, 5), Gain(5), nn.Tanh(), nn.Linear(5, 3)).double()
+    x = images(4, (1, 2, 3)).double()
+    error_of(lambda: gram(net, x), "2 (Gain)", "BatchNorm2d")
+    monkeypatch.setitem(tangents_module.LAYERS, Gain, GainRows)
+    j = jacobian(net, x)
+    assert_close(gram(net, x, output=output), theta_of(j, j, output))
 
 
 # Identities
@@ -304,7 +341,7 @@ def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     monkeypatch.setattr(ConvFactors, "POINTS", size)
     monkeypatch.setattr(ConvFactors, "LANES", size)
     for forced in WAYS.values():
-        monkeypatch.setattr(tangents_module, "cheapest_convolution", lambda site, forced=forced: forced)
+        monkeypatch.setattr(convolution_module, "cheapest_convolution", lambda site, forced=forced: forced)
         assert_close(gram(net, x), theta_of(j, j))
 
 
@@ -739,7 +776,7 @@ def test_random_architectures(net, way, output, n, seed):
     j1, j2 = (j[: n[0]], j[n[0] :]) if n[1] else (j, j)
     with pytest.MonkeyPatch.context() as patch:
         if way is not None:
-            patch.setattr(tangents_module, "cheapest_convolution", lambda site: WAYS[way])
+            patch.setattr(convolution_module, "cheapest_convolution", lambda site: WAYS[way])
             patch.setattr(tangents_module, "in_tail", lambda zs, phi, f: [False] * len(zs))
         assert_close(gram(net, x1, x2, output=output), theta_of(j1, j2, output))
 
@@ -749,7 +786,7 @@ def test_ways_agree_pairwise_on_a_wide_layer():
     x, found = images(9, (8, 4, 4)).double(), []
     for forced in WAYS.values():
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tangents_module, "cheapest_convolution", lambda site, forced=forced: forced)
+            patch.setattr(convolution_module, "cheapest_convolution", lambda site, forced=forced: forced)
             found.append(gram(net, x))
     for one, other in combinations(found, 2):
         assert_close(one, other, 1e-13)

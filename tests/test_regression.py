@@ -175,8 +175,10 @@ def test_rank_deficient_kernel_fits_what_it_can():
     with pytest.warns(RuntimeWarning):
         got = regress(train, cross, outside)
     close(got.prediction, features[6:] @ projected, 1e-4)
-    close(gradient_flow(train, cross, outside, [math.inf, 1e30])[0], features[6:] @ projected, 1e-10)
-    close(gradient_flow(train, cross, outside, [math.inf, 1e30])[1], features[6:] @ projected, 1e-10)
+    with pytest.warns(RuntimeWarning, match="4 of 6 directions"):
+        ends = gradient_flow(train, cross, outside, [math.inf, 1e30])
+    close(ends[0], features[6:] @ projected, 1e-10)
+    close(ends[1], features[6:] @ projected, 1e-10)
 
 
 def test_released_jitter_rule():
@@ -222,25 +224,88 @@ def test_a_ridge_breaks_warm_equals_cold():
 # Leave one out
 
 
+def refitted(train: Tensor, targets: Tensor, prior: Tensor, ridge: float = 0.0) -> Tensor:
+    """Leave one out by as many regressions as there are points."""
+    points, size, predictions = len(targets), len(train) // len(targets), []
+    for i in range(points):
+        rest = torch.tensor([j for j in range(points) if j != i])
+        rows = (rest[:, None] * size + torch.arange(size)).flatten()
+        mine = torch.arange(i * size, (i + 1) * size)
+        kernels = train[rows][:, rows], train[mine][:, rows]
+        refit = regress(*kernels, targets[rest], (prior[rest], prior[[i]]), ridge=ridge, jitter="none")
+        predictions.append(refit.prediction)
+    return torch.cat(predictions)
+
+
 @pytest.mark.parametrize("full", [False, True])
 @pytest.mark.parametrize("ridge", [0.0, 0.5])
 def test_leave_one_out_is_refitting(full, ridge):
     train, _, targets, prior = problem(full=full)
     got = leave_one_out(train, targets, prior[0], ridge=ridge, jitter="none")
-    size = O if full else 1
-    for i in range(N):
-        rest = torch.tensor([j for j in range(N) if j != i])
-        rows = (rest[:, None] * size + torch.arange(size)).flatten()
-        mine = torch.arange(i * size, (i + 1) * size)
-        refit = regress(
-            train[rows][:, rows],
-            train[mine][:, rows],
-            targets[rest],
-            (prior[0][rest], prior[0][[i]]),
-            ridge=ridge,
-            jitter="none",
-        )
-        close(got.prediction[[i]], refit.prediction)
+    close(got.prediction, refitted(train, targets, prior[0], ridge))
+
+
+@pytest.mark.parametrize(
+    ("smallest", "jitter", "off"),
+    [(0.1, "relative", 0), (0.1, "none", 0), (3e-4, "relative", 1e-2), (1e-4, "none", 1e-3)],
+)
+def test_leave_one_out_says_when_rounding_decides(smallest, jitter, off):
+    """One eigenvalue is small, all others are 1: float32 is off where float64 is right, and the residual is silent."""
+    generator = torch.Generator().manual_seed(0)
+    direction = torch.linalg.qr(torch.randn(20, 20, generator=generator)).Q[:, 0]
+    kernel = torch.eye(20) - (1 - smallest) * torch.outer(direction, direction)
+    targets = torch.randn(20, 1, generator=generator)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        right = leave_one_out(kernel.double(), targets.double(), jitter=jitter).prediction
+    close(right, refitted(kernel.double(), targets.double(), 0 * targets.double()), 1e-5)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        got = leave_one_out(kernel, targets, jitter=jitter)
+    assert got.residual < regression.TOLERANCE
+    error = (got.prediction - right).norm() / targets.norm()
+    assert error > off if off else error < 1e-5
+    assert ["decided by rounding" in str(w.message) for w in said] == [True] * (off > 0)
+    assert all(w.filename == __file__ for w in said)
+
+
+def test_leave_one_out_says_when_the_jitter_decides():
+    """In float64 the jitter is far above rounding; without it the same kernel is no trouble."""
+    direction = torch.nn.functional.normalize(torch.tensor([0.6, 0.8, 1e-3]).double(), dim=0)  # of eigenvalue 1e-6
+    kernel = torch.eye(3) - (1 - 1e-6) * torch.outer(direction, direction)
+    targets = torch.ones(3, 1).double()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        right = leave_one_out(kernel, targets, jitter="none").prediction
+    with pytest.warns(RuntimeWarning, match="decided by rounding or the jitter"):
+        got = leave_one_out(kernel, targets)
+    assert got.residual < regression.TOLERANCE
+    assert (got.prediction - right).norm() > 1e-2 * targets.norm()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_leave_one_out_of_agreeing_duplicates_is_no_matter(dtype):
+    """The condition is as bad as can be, the other copy's label known all the same."""
+    train, _, targets = (t.to(dtype) for t in duplicated((2.0, 2.0)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        got = leave_one_out(train, targets)
+    close(got.prediction[:2], targets[:2], 1e-4)
+    assert got.condition * got.jitter > 0.1 * train.diagonal().mean()
+
+
+@pytest.mark.parametrize("full", [False, True])
+def test_leave_one_out_judges_its_derivative(full, monkeypatch):
+    """What is judged is the change of the predictions with the diagonal, here by a difference quotient."""
+    train, _, targets, prior = problem(full=full)
+    at = lambda ridge: leave_one_out(train, targets, prior[0], ridge=ridge, jitter="none").prediction  # noqa: E731
+    slope = (at(1.001) - at(0.999)) / 0.002
+    judged = []
+    monkeypatch.setattr(regression, "_judge", lambda *arguments, stacklevel: judged.append(arguments) or 0.0)
+    at(1.0)
+    moved, _, says, d, _ = judged[-1]
+    assert says is regression.UNSURE
+    close(-moved.reshape(targets.shape) / d, slope, 1e-5)  # `moved` is y - f
 
 
 # Gradient flow and descent
@@ -290,6 +355,27 @@ def test_tiny_eigenvalues_keep_their_digits():
     targets = torch.tensor([[0.0], [1.0], [3.0], [5.0]]).double()
     assert gradient_flow(train, cross, targets, [100.0]).item() == pytest.approx(9 * 100 / 4, rel=1e-9)
     assert gradient_descent(train, cross, targets, [50], 2.0).item() == pytest.approx(9 * 100 / 4, rel=1e-9)
+
+
+def test_targets_that_are_never_learnt_are_said():
+    """Conflicting duplicates at long times only: the difference of the labels is unlearnt; agreeing ones never.
+
+    The trace bounds the largest eigenvalue, so that the descent is stable.
+    """
+    train, cross, targets = duplicated((1.0, 3.0))
+    rate = 4 / train.trace().item()
+    flow = lambda y, t: gradient_flow(train, cross, y, [0.0, t])[1].item()  # noqa: E731
+    descent = lambda y, step: gradient_descent(train, cross, y, [0, step], rate)[1].item()  # noqa: E731
+    share = math.sqrt(2) / targets.norm().item()
+    for learn, short, long in ((flow, 10.0, math.inf), (flow, 10.0, 1e20), (descent, 10, 10**20)):
+        with pytest.warns(RuntimeWarning, match=f"share {share:.2g} .* 1 of 4 directions") as said:
+            assert learn(targets, long) == pytest.approx(2.0, abs=1e-6)  # their mean
+        assert [w.filename for w in said] == [__file__]
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            learn(targets, short)
+            learn(duplicated((2.0, 2.0))[2], short)
+            assert learn(duplicated((2.0, 2.0))[2], long) == pytest.approx(2.0, abs=1e-6)
 
 
 def test_gradient_descent_is_its_iteration():

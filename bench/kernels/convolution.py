@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from bench.errors import UserError
 from bench.kernels.layers import Contracted, Kept, Layer, Rows, Site, add_gram
 
 
@@ -289,6 +290,14 @@ class ConvGhost(Convolution, Contracted):
 def by_position(z: Tensor) -> Tensor:
     """(n, C, H, W) as (n, T, C), without a copy if channels are last in memory."""
     return z.permute(0, 2, 3, 1).flatten(1, 2)
+
+
+def convolution(site: Site) -> Layer:
+    """The layer of a convolution, if it is one that `Patches` can read."""
+    conv = site.module
+    if conv.groups != 1 or conv.dilation != (1, 1) or conv.padding_mode != "zeros":
+        raise UserError(f"{site.where}: kernels know only convolutions with groups 1, dilation 1 and zero padding")
+    return cheapest_convolution(site)(site)
 
 
 def cheapest_convolution(site: Site) -> type[Layer]:

@@ -10,7 +10,7 @@ Theta is their sum of inner products (trace: S = 1, B = O). Both are the same me
 channels of one row are counted M C below.
 
 A layer type is one class: what it keeps of each point (`room`), how it gets that from a and g (`keep`), and, unless
-it keeps rows of J, how kept tensors become a block of Theta (`add`). It is entered in `tangents.layer_for`.
+it keeps rows of J, how kept tensors become a block of Theta (`add`). It is entered in `tangents.LAYERS`.
 Convolutions and batch norm have modules of their own; which convolution is a `ConvTail`, the net decides.
 """
 
@@ -20,6 +20,8 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
+
+from bench.errors import UserError
 
 Kept = list[Tensor]  # what a layer keeps of some points, the points along the first axis of each tensor
 Take = Callable[[int, Tensor], None]  # of the number b of a backward vector and the gradients g_b of n points (n, *z)
@@ -45,6 +47,10 @@ class Site:
     pairs: int  # of points, that Theta has blocks for: N (N + 1) / 2, or N1 N2
     like: Tensor  # an empty tensor of the net's dtype and device
     shared: dict[tuple, Tensor]  # scratch memory, for layers in turn
+
+    @property
+    def where(self) -> str:
+        return f"{self.name} ({type(self.module).__name__})"
 
     def trains(self, parameter: str) -> bool:
         tensor = getattr(self.module, parameter, None)
@@ -206,6 +212,11 @@ class Linear(Contracted):
     """
 
     LEAST = 160  # rows of a block on the diagonal: fewer do not pay, products over only M C or d columns are short
+
+    def __init__(self, site: Site):
+        super().__init__(site)
+        if len(site.a) != 1:
+            raise UserError(f"{site.where}: its input has shape (N, {', '.join(map(str, site.a))}); allowed: (N, d)")
 
     def room(self):
         site = self.site

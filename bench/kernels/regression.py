@@ -8,7 +8,8 @@ point i at index i O + o (the eNTK of 3.4); its size tells which. Without a prio
 Solved is (K + ridge I + jitter I) w = Y - f0(D). The ridge is the caller's wish; the jitter, by a rule of `JITTER`,
 only lets the factorisation succeed and is no part of the question. So the `residual` reported is that of
 (K + ridge I) w = Y - f0(D): it shows rounding, and a jitter that decided the answer, as it does for a singular kernel
-with conflicting labels. Above `TOLERANCE` it is a warning.
+with conflicting labels. Above `TOLERANCE` it is a warning; so is what rounding or the jitter may change in
+`leave_one_out`, and what `gradient_flow` never learns because it lies in directions that the kernel does not have.
 """
 
 import math
@@ -22,10 +23,23 @@ from torch import Tensor
 
 from bench.errors import UserError
 
-TOLERANCE = 1e-3  # on the relative residual: labels missed by that much no longer count as interpolated
+TOLERANCE = 1e-3  # on what is judged, relative to the targets: labels missed by that much do not count as interpolated
 BUDGET = 2**28  # bytes of kernel rows that `regress_iteratively` holds at once
 
 NOT_FINITE = "the kernel contains NaN or infinity: look at the network's weights and inputs"
+
+MISSES = (
+    "kernel regression misses its targets: relative residual {:.2g} ({}). The kernel is singular to rounding "
+    "(duplicate points with different labels?); pass a ridge to smooth on purpose"
+)
+UNLEARNT = (
+    "a share {:.2g} of the targets is never learnt, not even at t = inf: it lies in {} of {} directions that, to "
+    "rounding, the kernel does not have (duplicate points with different labels?)"
+)
+UNSURE = (
+    "leaving one out is decided by rounding or the jitter: the predictions move by {:.2g} of the targets when the "
+    "kernel's diagonal moves by both, {:.2g} (condition {:.2g}). Use float64 and less jitter, or pass a ridge"
+)
 
 Prior = tuple[Tensor, Tensor]  # f0 at the training points (N, O) and at the points to predict (M, O)
 Product = Callable[[Tensor], Tensor]  # v (n, k) -> K v
@@ -77,14 +91,21 @@ def leave_one_out(
 
     y_i - f(x_i) = [K^-1]_ii^-1 w_i, with w of the regression on all points, and the part of w and the diagonal block of
     the inverse that belong to point i: O numbers and (O, O) for a full kernel, one number for a scalar one.
+
+    A small residual does not vouch for that block. So judged is, to first order in d, by how much the predictions move
+    if the diagonal of K moves by d, the jitter and rounding of the kernel: eps sqrt(n) of its mean diagonal.
     """
     check(train, train, targets)
     rhs = _unexplained(len(train), targets, None if prior is None else (prior, prior))
     weights, factor, diagnosis = _solve(train, rhs, ridge, jitter)
     points, size = len(targets), len(train) // len(targets)  # size 1, or O for a full kernel
-    inverse = torch.cholesky_inverse(factor).reshape(points, size, points, size)
-    blocks = inverse.diagonal(dim1=0, dim2=2).movedim(-1, 0)  # (N, size, size)
+    rows = torch.cholesky_inverse(factor).reshape(points, size, -1)  # (N, size, n)
+    blocks = rows.reshape(points, size, points, size).diagonal(dim1=0, dim2=2).movedim(-1, 0)  # (N, size, size)
     missed = torch.linalg.solve(blocks, weights.reshape(points, size, -1))  # (N, size, O / size)
+    d = diagnosis[0] + torch.finfo(train.dtype).eps * math.sqrt(len(train)) * train.diagonal().mean().item()
+    change = d * rows  # -dK^-1 = K^-1 d K^-1, of which the blocks and the product with Y - f0(D) are wanted
+    moved = torch.linalg.solve(blocks, change @ rows.mT @ missed - change @ weights)  # as `missed`
+    _judge(moved, rhs, UNSURE, d, diagnosis[2], stacklevel=3)
     return Regression(targets - missed.reshape(targets.shape), weights.reshape(targets.shape), *diagnosis)
 
 
@@ -114,7 +135,7 @@ def regress_iteratively(
     weights, unsolved, iterations = conjugate_gradients(
         lambda v: product(v) + shift * v, rhs, diagonal + shift, tolerance, max_iterations
     )
-    residual = _judge(unsolved + jitter * weights, rhs, f"jitter {jitter:.2g}", stacklevel=3)
+    residual = _judge(unsolved + jitter * weights, rhs, MISSES, f"jitter {jitter:.2g}", stacklevel=3)
     prediction = _predict(_product(cross, budget)(weights), targets, prior)
     return Regression(prediction, weights.reshape(targets.shape), jitter, residual, iterations=iterations)
 
@@ -158,7 +179,8 @@ def gradient_flow(
         f_t(x) = f0(x) + K(x, D) K^-1 (I - exp(-t K / N)) (Y - f0(D))                                          lecture
 
     Thesis (2.5) and Jacot et al. write exp(-t K), for the sum instead of the mean over points: their t is this t / N.
-    At t = inf this is ridgeless regression, by the pseudo-inverse where K is singular.
+    At t = inf this is ridgeless regression, by the pseudo-inverse where K is singular; targets that this leaves
+    unlearnt are a warning.
     """
     if not all(t >= 0 for t in times):
         raise UserError(f"times must be numbers not below 0, got {list(times)}")
@@ -196,6 +218,9 @@ def _spectral(train, cross, targets, prior, pace: Tensor, learnt: Callable[[Tens
     floor = len(eigs) * eps * largest
     gain = torch.where(eigs > floor, learnt(eigs) / eigs, torch.where(pace * floor < 1, pace, 0))  # (T, n)
     inner, outer = vectors.mT @ rhs, cross @ vectors  # (n, k), (m, n)
+    if not (pace * floor < 1).all():
+        dropped = inner[eigs <= floor]
+        _judge(dropped, rhs, UNLEARNT, len(dropped), len(eigs), stacklevel=4)
     return torch.stack([_predict(outer @ (g[:, None] * inner), targets, prior) for g in gain])
 
 
@@ -215,7 +240,7 @@ def _solve(train: Tensor, rhs: Tensor, ridge: float, jitter: str) -> tuple[Tenso
     weights = torch.cholesky_solve(rhs, factor)  # (n, k)
     condition = condition_number(matrix, factor)
     means = f"jitter {added:.2g}, condition {condition:.2g}"
-    residual = _judge(train @ weights + ridge * weights - rhs, rhs, means, stacklevel=4)
+    residual = _judge(train @ weights + ridge * weights - rhs, rhs, MISSES, means, stacklevel=4)
     return weights, factor, (added, residual, condition)
 
 
@@ -235,17 +260,12 @@ def condition_number(matrix: Tensor, factor: Tensor) -> float:
     return (best * torch.linalg.matrix_norm(matrix, 1)).item()
 
 
-def _judge(missed: Tensor, rhs: Tensor, means: str, stacklevel: int) -> float:
-    """The relative residual, with a warning to the caller of this module if it is large."""
-    residual = (missed.norm() / rhs.norm().clamp(min=torch.finfo(rhs.dtype).tiny)).item()
-    if not residual <= TOLERANCE:
-        warnings.warn(
-            f"kernel regression misses its targets: relative residual {residual:.2g} ({means}). The kernel is singular "
-            "to rounding (duplicate points with different labels?); pass a ridge to smooth on purpose",
-            RuntimeWarning,
-            stacklevel=stacklevel,
-        )
-    return residual
+def _judge(missed: Tensor, rhs: Tensor, says: str, *means: object, stacklevel: int) -> float:
+    """|missed| / |rhs|; if it is large, a warning that `says` so, to the caller of this module."""
+    share = (missed.norm() / rhs.norm().clamp(min=torch.finfo(rhs.dtype).tiny)).item()
+    if not share <= TOLERANCE:
+        warnings.warn(says.format(share, *means), RuntimeWarning, stacklevel=stacklevel)
+    return share
 
 
 def _tensor(array: Tensor | np.ndarray) -> Tensor:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.errors import UserError
-from bench.kernels.convolution import Convolution, cheapest_convolution
+from bench.kernels.convolution import Convolution, convolution
 from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows
 from bench.kernels.norm import BatchNorm, FixedNorms
 from bench.kernels.tail import ConvTail, in_tail, over_positions, spread_channels_last
@@ -23,6 +23,14 @@ PASS_BYTES, PASS_BYTES_ON_GPU = 2**21, 2**26
 PASS_POINTS = 8  # at least
 TAIL = 0.25  # of what all layers keep of a point
 TILES_ON_DISK = 4  # at least, per side: a kill loses a tenth of the work
+
+# What makes the layer of a module; not of a subclass, whose forward pass may be another
+LAYERS: dict[type[nn.Module], Callable[[Site], Layer]] = {
+    nn.Linear: Linear,
+    nn.Conv2d: convolution,
+    nn.BatchNorm2d: BatchNorm,
+    nn.PReLU: PReLU,
+}
 
 
 class Tangents:
@@ -208,24 +216,13 @@ def _size(layer: Layer) -> int:
 
 def layer_for(site: Site) -> Layer:
     """The layer of a module, or a word on why there is none."""
-    module, where = site.module, f"{site.name} ({type(site.module).__name__})"
-    match module:
-        case nn.Linear() if type(module) is nn.Linear:
-            if len(site.a) != 1:
-                raise UserError(f"{where}: its input has shape (N, {', '.join(map(str, site.a))}); allowed: (N, d)")
-            return Linear(site)
-        case nn.Conv2d() if type(module) is nn.Conv2d:
-            if module.groups != 1 or module.dilation != (1, 1) or module.padding_mode != "zeros":
-                raise UserError(f"{where}: kernels know only convolutions with groups 1, dilation 1 and zero padding")
-            return cheapest_convolution(site)(site)
-        case nn.BatchNorm2d() if type(module) is nn.BatchNorm2d:
-            return BatchNorm(site)
-        case nn.PReLU() if type(module) is nn.PReLU:
-            return PReLU(site)
-    raise UserError(
-        f"{where}: kernels do not know this layer; known are Linear, Conv2d, BatchNorm2d and PReLU. "
-        "Freeze its parameters (requires_grad_(False)), or leave it out with `layers`"
-    )
+    if type(site.module) not in LAYERS:
+        known = ", ".join(module.__name__ for module in LAYERS)
+        raise UserError(
+            f"{site.where}: kernels do not know this layer; known are {known}. "
+            "Freeze its parameters (requires_grad_(False)), or leave it out with `layers`"
+        )
+    return LAYERS[type(site.module)](site)
 
 
 def backward_vectors(output: str | int, o: int, like: Tensor) -> tuple[Tensor, int]:
