@@ -16,7 +16,7 @@ import pandas as pd
 
 from bench import config, grid, published, registry
 from bench.figures._style import departures
-from bench.perf.bars import REST, behind, spreads, with_second_run
+from bench.perf.bars import REST, behind, spreads
 from bench.perf.quiet import FOREIGN
 
 MANUAL = config.ROOT / "config/README.md"
@@ -244,11 +244,8 @@ def _interval(mean: float, low: float, high: float) -> str:
 def kernel_speed() -> str:
     """The bars of the kernel engine, what it reached, and where its time goes, from results/perf/."""
     perf = config.ROOT / "results/perf"
-    bars, again, rows = (
-        pd.read_csv(perf / f"{name}.csv") for name in ("kernels-bars", "again/kernels-bars", "kernels")
-    )
-    bars = with_second_run(bars, again)
-    asked = ("net", "kernel", "N", "against", "wanted", "had", "again")
+    bars, rows = (pd.read_csv(perf / f"{name}.csv") for name in ("kernels-bars", "kernels"))
+    asked = ("net", "kernel", "N", "against", "wanted", "had", "in rounds")
     lines = _head(*asked, "at GEMM speed", "products alone", "operations alone", "memory", "met", "limit")
     for row in bars.itertuples():
         limit = row.against == "GEMM limit"
@@ -257,11 +254,11 @@ def kernel_speed() -> str:
         if pd.notna(row.wanted_memory):
             wanted += f", {row.wanted_memory:g} GiB" if limit else f", {row.wanted_memory:g}x memory"
         speeds = (f"{speed:.1f}x" for speed in (row.at_gemm_speed, row.products_alone, row.operations_alone))
-        second = f"{row.again:.2f}x" * pd.notna(row.again)
-        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", second, *speeds, memory)
-        cells = cells if pd.notna(row.had) else (wanted, *[""] * 6)
+        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", f"{row.low:.2f}x to {row.high:.2f}x")
+        cells = (*cells, *speeds, memory) if pd.notna(row.had) else (wanted, *[""] * 6)
+        met = f"in {row.rounds_met:.0f} of {row.rounds:.0f} rounds" if row.met == "undecided" else row.met
         case = f"| {row.net} | {KERNELS[row.output]} | {row.points} | {row.against}"
-        lines.append(f"{case} | {' | '.join(cells)} | {row.met} | {'' if pd.isna(row.limit) else row.limit} |")
+        lines.append(f"{case} | {' | '.join(cells)} | {met} | {'' if pd.isna(row.limit) else row.limit} |")
     ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))]
     ours = ours.sort_values(["net", "width", "output", "points"])
     parts, best = ["convolutions", "batched_products", "products", *REST], rows.gemm_gflops.max()
@@ -280,17 +277,19 @@ def kernel_speed() -> str:
         f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}: {row.note.removesuffix('.')}"
         for row in rows[rows.note.notna()].itertuples()
     )
-    rates, twice = rows.gemm_gflops.dropna(), spreads(rows)
+    rates, apart = rows.gemm_gflops.dropna(), spreads(rows)
     disturbed = rows[rows.foreign > FOREIGN]
     speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
     sustained = rows.sustained_gflops.dropna()
     if len(sustained):
         speed += f", and beside the longest {sustained.min():.0f} to {sustained.max():.0f} GF/s sustained"
     marked = f"{len(disturbed)} of {rows.seconds.notna().sum()} measurements had others on the machine"
-    again = (
-        f"{len(twice)} kernels were measured twice: {twice.min():.2f} to {twice.max():.2f} times as long once as again"
+    spread = f"Times of this engine in rounds of one case lay apart by a factor of {apart.median():.2f} in the median"
+    engines = f"{rows.engine.nunique()} version{'s' * (rows.engine.nunique() > 1)} of the engine"
+    where = (
+        f"On {rows.processor[0]}, from {rows['at'].min()} to {rows['at'].max()}, {engines}; {speed}; {marked}. "
+        f"{spread}, by {apart.max():.2f} at most."
     )
-    where = f"On {rows.processor[0]}; {speed}; {marked}. {again}."
     faster = "; ".join(
         f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}, {row.ratio:.2f} times as long"
         for row in behind(rows).itertuples()

@@ -26,11 +26,14 @@ FRACTION, GIB = 0.8, 8.0  # at the thesis' size: share of the GEMM limit at leas
 def bars(table: pd.DataFrame) -> pd.DataFrame:
     """One row per bar and net: the ratio wanted, the ratio had against the peer's best implementation, and whether.
 
+    `had` is of the fastest turns; `low` and `high` are the least and the largest ratio within a round. `met` is yes if
+    in every round, no if in none, `undecided` if in `rounds_met` of `rounds`; `peer failed` where none of its
+    implementations got through, or `not measured`.
     `at_gemm_speed` is what the ratio would be if all of this engine's flops ran at the machine's own matrix-product
     rate: how far away a bar is, and whether any tuning of the same algorithm could reach it. `products_alone`, what it
     would be if products and convolutions took the time they take, and nothing else did; `operations_alone`, if nothing
-    took time but torch's operations, sums, copies and elementwise ones included. `met` is yes, no, `peer failed` where
-    none of its implementations got through, or `not measured`; `limit`, what keeps a bar from being met.
+    took time but torch's operations, sums, copies and elementwise ones included. `limit`: what keeps a bar from being
+    met in every round.
     At the thesis' size `sustained` is the share of that rate that products in a row kept up right after the work.
     """
     rows, fraction = [], fractions(table)
@@ -53,10 +56,13 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
             if ours is not None and best is not None:
                 row |= {"had": best.seconds / ours.seconds, "memory": ours.peak_gib / best.peak_gib}
                 row["bound"] = best.seconds == best.at_least  # the peer was stopped: it is at least so much slower
+                mine = rounds_of(case[case.contender == "ours"]).min()
+                row |= _in_rounds(ratio, rounds_of(peers).min() / mine, row["had"])
                 row["at_gemm_speed"] = row["had"] / fraction[ours.name]
                 row |= _without(row["had"], ours)
             failed = ours is not None and best is None and len(peers)
-            row["met"] = "peer failed" if failed else _met(row)
+            small = share is None or not row.get("memory", 0) > share  # unknown of one that was stopped
+            row["met"] = "peer failed" if failed else _met(row, small)
             rows.append(row | {"limit": _limit(row)})
     for number, row in table[table.group == "thesis size"].iterrows():
         base = {"net": row.net, "output": row.output, "points": row.points, "against": "GEMM limit"}
@@ -69,21 +75,22 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
             "memory": row.peak_gib,
             "sustained": row.sustained_gflops / table.gemm_gflops.max(),
         }
-        met = "yes" if fraction[number] >= FRACTION and row.peak_gib <= GIB else "no"
-        rows.append(base | had | {"met": met, "limit": _limit(had | {"met": met})})
+        had |= _in_rounds(FRACTION, fraction[number] * row.seconds / rounds_of(table.loc[[number]]).min(), had["had"])
+        had["met"] = _met(had, row.peak_gib <= GIB)
+        rows.append(base | had | {"limit": _limit(had)})
     return pd.DataFrame(rows)
 
 
-def with_second_run(first: pd.DataFrame, second: pd.DataFrame) -> pd.DataFrame:
-    """Bars beside what a second run had, `again`. Where only one of the two met a bar, `met` is `undecided`, and
-    `limit` is that of the run that did not.
-    """
-    bar = ["net", "output", "points", "against", "wanted"]
-    both = first.merge(second[[*bar, "had", "met", "limit"]], how="left", on=bar, suffixes=("", "_again"))
-    differ = both.met.isin(("yes", "no")) & both.met_again.isin(("yes", "no")) & (both.met != both.met_again)
-    limit = both.limit.where(both.met == "no", both.limit_again)
-    both = both.assign(met=both.met.mask(differ, "undecided"), limit=both.limit.mask(differ, limit))
-    return both.rename(columns={"had_again": "again"}).drop(columns=["met_again", "limit_again"])
+def rounds_of(rows: pd.DataFrame) -> pd.DataFrame:
+    """Seconds of each measurement in each round, (rows, rounds)."""
+    return rows.rounds.astype(str).str.split(expand=True).astype(float)
+
+
+def _in_rounds(wanted: float, ratios: pd.Series, had: float) -> dict[str, float]:
+    """How far ratios of the rounds lie apart, and in how many the one wanted was had; of no whole round, `had`."""
+    ratios = ratios.dropna() if ratios.notna().any() else pd.Series([had])
+    met = int((ratios >= wanted).sum())
+    return {"low": ratios.min(), "high": ratios.max(), "rounds": len(ratios), "rounds_met": met}
 
 
 def _without(had: float, ours: pd.Series) -> dict[str, float]:
@@ -93,9 +100,9 @@ def _without(had: float, ours: pd.Series) -> dict[str, float]:
 
 
 def spreads(table: pd.DataFrame) -> pd.Series:
-    """Of kernels that this engine was measured at twice (growths repeat cases): the longer time over the shorter."""
-    ours = table[table.contender == "ours"].groupby(["net", "width", "points", "output", "classes"]).seconds
-    return (ours.max() / ours.min())[ours.count() > 1]
+    """Of every kernel of this engine: the longest time of a round over the shortest."""
+    times = rounds_of(table[table.contender == "ours"])
+    return times.max(axis=1) / times.min(axis=1)
 
 
 def behind(table: pd.DataFrame) -> pd.DataFrame:
@@ -122,20 +129,20 @@ def _fastest(rows: pd.DataFrame) -> pd.Series | None:
     return rows.loc[rows.seconds.idxmin()] if len(rows) else None
 
 
-def _met(row: dict) -> str:
-    if "had" not in row or (row["bound"] and row["had"] < row["wanted"]):
+def _met(row: dict, small: bool) -> str:
+    if "had" not in row or (row.get("bound") and row["had"] < row["wanted"]):
         return "not measured"
-    enough = row["had"] >= row["wanted"]
-    small = row["wanted_memory"] is None or not row["memory"] > row["wanted_memory"]  # unknown of one that was stopped
-    return "yes" if enough and small else "no"
+    if not small or not row["rounds_met"]:
+        return "no"
+    return "yes" if row["rounds_met"] == row["rounds"] else "undecided"
 
 
 def _limit(row: dict) -> str:
     """What keeps a bar from being met: memory, or the first of these that would have to give."""
-    if row["met"] != "no":
+    if row["met"] not in ("no", "undecided"):
         return ""
     if row["had"] >= row["wanted"]:
-        return "memory"
+        return "memory" if row["met"] == "no" else "the machine's noise"
     if row["at_gemm_speed"] < row["wanted"]:
         return "the machine's GEMM rate"
     if row["had"] / row.get("sustained", math.inf) >= row["wanted"]:

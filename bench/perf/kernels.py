@@ -2,6 +2,7 @@
 
 Every contender is a program of its own, so that its peak memory is its own: this module run with one JSON argument.
 They work in turns, several rounds (`bench.perf.turns`). Equal nets, equal weights, equal inputs, float32, all cores.
+Growths begin at the engine's own rows of cases with peers.
 """
 
 import json
@@ -13,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, fields
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pandas as pd
@@ -20,7 +22,7 @@ import torch
 from torch.func import functional_call, jacrev, vmap
 from torch.utils.flop_counter import FlopCounterMode
 
-from bench import machine, nets
+from bench import digest, machine, nets
 from bench.errors import UserError
 from bench.kernels.gram import flops, gram
 from bench.perf import quiet, turns
@@ -32,11 +34,11 @@ from bench.seeds import torch_stream
 
 MEMORY = 16 * 2**30  # bytes; a contender whose Jacobian takes more than half of that is not started
 LIMIT = 240  # seconds; a peer that needs longer is stopped
-FEW, ROUNDS, ROUNDS_OF_MANY = 32, 3, 2  # turns of each contender: up to so many points, and with more
+FEW, ROUNDS, ROUNDS_OF_MANY = 32, 4, 2  # turns of each contender: up to so many points, and with more
 PROFILED = 256  # points, at most: a profile of more takes more memory than the work itself
 FAR = 10  # times as slow as the fastest: a contender that is, after its first turn, has no other
 SUSTAINED = 20.0  # seconds of products in a row, beside work that takes long
-SAME = 1e-3  # relative difference between traces of contenders that still compute the same kernel, in float32
+SAME = 1e-3  # relative difference between kernels of contenders, in trace or norm, that are still equal in float32
 SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `other_operations` are all that are not named here, sums, copies and
 # elementwise work, and `overhead` is no operation's
@@ -59,17 +61,17 @@ class Case:
 
 COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "at_least"),
-    *("repeats", "foreign", "peak_gib", "trace", "gflop", "gemm_gflops", "sustained_gflops", "gemm_fraction"),
-    "compilation",
-    *(*PARTS, *REST, *(f"{part}_gflops" for part in PARTS), "processor"),
+    *("rounds", "repeats", "foreign", "peak_gib", "trace", "norm", "gflop", "gemm_gflops", "sustained_gflops"),
+    *("gemm_fraction", "compilation", *PARTS, *REST, *(f"{part}_gflops" for part in PARTS)),
+    *("processor", "engine", "at"),
 ]
 PRINTED = [*COLUMNS[:5], "contender", "seconds", "peak_gib", "gemm_fraction"]
 NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
 PEERS = [Case(net, width, n, output) for net, width in NETS for n in (32, 256) for output in ("full", "pseudo")]
 GROWTH = [
-    *(Case("resnet18", 1, n, group="growth in N") for n in (32, 64, 128, 256)),
-    *(Case("convnet", 2, 32, output, o, "growth in O") for o in (5, 10, 20, 40) for output in ("full", "pseudo")),
-    *(Case("wrn-16", k, 32, output, group="growth in width") for k in (1, 2, 4) for output in ("full", "pseudo")),
+    *(Case("resnet18", 1, n, group="growth in N") for n in (64, 128)),
+    *(Case("convnet", 2, 32, output, o, "growth in O") for o in (5, 20, 40) for output in ("full", "pseudo")),
+    *(Case("wrn-16", k, 32, output, group="growth in width") for k in (2, 4) for output in ("full", "pseudo")),
 ]
 THESIS = [Case(net, width, 1000, group="thesis size") for net, width in (("convnet", 2), ("resnet18", 1))]
 
@@ -77,12 +79,13 @@ THESIS = [Case(net, width, 1000, group="thesis size") for net, width in (("convn
 def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
     """Measure every case and write the table after each.
 
-    Cases of a run on this machine that was stopped are kept, which is said, if they are whole: where a contender is
-    missing, or others used the machine, all contenders are measured again, so that no ratio is between different times.
+    Cases of a run of this engine on this machine that was stopped are kept, which is said, if they are whole: where a
+    contender is missing, or others used the machine, all contenders are measured again, so that no ratio is between
+    different times.
     """
     from bench import tables
 
-    rows = [row for row in _earlier(out) if set(COLUMNS) <= set(row)]  # else of another version
+    rows = _earlier(out)
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
     jobs = [(case, names) for case in sorted(PEERS, key=lambda case: case.points)]  # small ones first
     jobs += [(case, ["ours"]) for case in (*THESIS, *GROWTH)]
@@ -100,7 +103,7 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
         for contender, result in results.items():
             size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
             say(f"{contender:<18}{size:<44}{_words(result)}")
-            rows.append(asdict(case) | {"contender": contender, "note": "", "processor": _processor()} | result)
+            rows.append(asdict(case) | {"contender": contender, "note": ""} | _circumstances() | result)
         tables.write(_table(rows), out)
     return _table(rows)
 
@@ -111,27 +114,36 @@ def profile_again(out: Path) -> pd.DataFrame:
 
     rows = _earlier(out)
     if not rows:
-        raise UserError(f"{out}: no measurements of this machine to profile; type: python -m bench perf kernels")
+        raise UserError(f"{out}: nothing of this engine on this machine to profile; type: python -m bench perf kernels")
     for row in (row for row in rows if row["contender"] == "ours"):
         case = Case(**{field.name: row[field.name] for field in fields(Case)})
-        with ExitStack() as stack, _program(case, "profile", stack) as program:
-            found = program.turn()
-        if "note" in found:
-            raise UserError(f"{case}: {found['note']}")
-        row.update(found)
+        with ExitStack() as stack, _program(case, "ours", stack) as program:
+            row.update(_profiled(case, program))
         say(f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}: profiled")
         tables.write(_table(rows), out)
     return _table(rows)
 
 
 def _earlier(out: Path) -> list[dict]:
-    """What was measured on this machine before."""
-    rows = pd.read_csv(out, dtype={"note": str}).fillna({"note": ""}).to_dict("records") if out.is_file() else []
-    return [row for row in rows if row["processor"] == _processor()]
+    """What was measured before of this engine on this machine; whether there is anything else is said."""
+    if not out.is_file():
+        return []
+    rows = pd.read_csv(out, dtype={"note": str, "rounds": str}).fillna({"note": "", "rounds": ""}).to_dict("records")
+    same = {key: value for key, value in _circumstances().items() if key != "at"}
+    kept = [row for row in rows if set(COLUMNS) <= set(row) and all(row[key] == same[key] for key in same)]
+    if len(kept) < len(rows):
+        say(f"{out}: {len(rows) - len(kept)} rows are of another machine or another version of the engine; not kept")
+    return kept
 
 
-def _processor() -> str:
-    return f"{machine.processor()}, {os.cpu_count()} cores"
+def _circumstances() -> dict[str, str]:
+    """Where, of which engine (a digest of its code) and when a measurement is."""
+    where = f"{machine.processor()}, {os.cpu_count()} cores"
+    return {
+        "processor": where,
+        "engine": digest.of("bench.kernels.gram"),
+        "at": datetime.now(UTC).isoformat(timespec="minutes"),
+    }
 
 
 def _table(rows: list[dict]) -> pd.DataFrame:
@@ -166,6 +178,7 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
     found: dict[str, list[dict]] = {}
     with ExitStack() as stack:
         programs: dict[str, turns.Program] = {}
+        profiled: dict = {}
         for turn in range(rounds):
             fastest = min((each[-1].get("seconds", math.inf) for each in found.values()), default=math.inf)
             for name in contenders:
@@ -179,18 +192,28 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
                 if name in programs:
                     found.setdefault(name, []).append(programs[name].turn())
                     if turn == rounds - 1:
+                        if name == "ours":
+                            profiled = _profiled(case, programs[name])
                         programs[name].close()  # before the next one needs its memory
     results = {name: {"parameters": parameters} | turns.best(found[name]) for name in contenders}
     check_agreement(results)
-    return results
+    return results | {"ours": results["ours"] | profiled} if profiled else results
+
+
+def _profiled(case: Case, program: turns.Program) -> dict:
+    found = program.turn("profile")
+    if "note" in found:
+        raise UserError(f"{case}: {found['note']}")
+    return found
 
 
 def check_agreement(results: dict[str, dict]) -> None:
-    """Contenders that were timed must agree on the trace of the kernel."""
-    traces = {name: result["trace"] for name, result in results.items() if "trace" in result}
-    ours = next(iter(traces.values()), 0.0)
-    if not all(math.isclose(trace, ours, rel_tol=SAME) for trace in traces.values()):  # not so for nan
-        raise UserError(f"contenders differ in the trace of the kernel: {traces}")
+    """Contenders that were timed must agree on the kernel's trace and on its Frobenius norm, all entries in one."""
+    for what in ("trace", "norm"):
+        found = {name: result[what] for name, result in results.items() if what in result}
+        ours = next(iter(found.values()), 0.0)
+        if not all(math.isclose(value, ours, rel_tol=SAME) for value in found.values()):  # not so for nan
+            raise UserError(f"contenders differ in the {what} of the kernel: {found}")
 
 
 def _program(case: Case, contender: str, stack: ExitStack) -> turns.Program:
@@ -276,23 +299,27 @@ def main(case: Case, contender: str) -> None:
     kernel = by_jacobian if contender == "torch.func" else gram
     kernel(net, x[:2], output=case.output)  # libraries load and thread pools start here
 
-    def work() -> float:
-        return kernel(net, x, output=case.output).trace().item()
+    last: list[torch.Tensor] = []  # the kernel found last
 
-    def find_profile() -> dict:
-        some = x[:PROFILED]
-        return profile(lambda: gram(net, some, output=case.output))
+    def work() -> float:
+        last.clear()
+        last.append(kernel(net, x, output=case.output))
+        return last[0].trace().item()
 
     def find() -> dict:
-        found = turns.timed(work)
+        found = turns.timed(work) | {"norm": torch.linalg.vector_norm(last[0]).item()}
         if contender == "ours":
             found |= {"gflop": flops(net, x, output=case.output) / 1e9, "gemm_gflops": gemm_rate() / 1e9}
             if found["seconds"] > turns.ONCE:
                 found["sustained_gflops"] = sustained_rate() / 1e9
-            found |= find_profile()
         return found
 
-    turns.serve(find_profile if contender == "profile" else find)
+    def find_profile() -> dict:
+        last.clear()
+        some = x[:PROFILED]
+        return profile(lambda: gram(net, some, output=case.output))
+
+    turns.serve(time=find, profile=find_profile)
 
 
 if __name__ == "__main__":

@@ -219,6 +219,6 @@ def _extrapolated(timing: quiet.Timing, sample: int, case: Case) -> dict:
 if __name__ == "__main__":
     torch.set_num_threads(os.cpu_count())
     try:
-        turns.serve(lambda: measured(Case(**json.loads(sys.argv[1])), sys.argv[2]))
+        turns.serve(time=lambda: measured(Case(**json.loads(sys.argv[1])), sys.argv[2]))
     except UserError as error:
         sys.exit(str(error))

@@ -23,11 +23,14 @@ SPAN = 3.0  # seconds of a turn: short work is repeated for at least so long
 ONCE = 30.0  # seconds: work longer than that is done once in a turn
 
 
-def serve(find: Callable[[], dict]) -> None:
-    """The program's side: say that it is ready, then answer every line on stdin with what `find` found, as JSON."""
+def serve(**answers: Callable[[], dict]) -> None:
+    """The program's side: say that it is ready, then answer every word on stdin with what its function finds, as JSON.
+
+    `time` is a turn's work; what else may be asked for is between program and caller.
+    """
     print(json.dumps({"ready": True}), flush=True)
-    for _ in sys.stdin:
-        print(json.dumps(find()), flush=True)
+    for word in sys.stdin:
+        print(json.dumps(answers[word.strip()]()), flush=True)
 
 
 def timed(work: Callable[[], float]) -> dict:
@@ -56,7 +59,7 @@ class Program:
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self.errors, text=True, cwd=ROOT)
 
-    def turn(self) -> dict:
+    def turn(self, word: str = "time") -> dict:
         """What the program found, or a note of how it failed.
 
         One that was stopped at work took `at_least` so long: it would have been through with several short pieces.
@@ -65,7 +68,7 @@ class Program:
             return self._failure("before it was ready")
         self.ready = True
         with suppress(BrokenPipeError):
-            self.process.stdin.write("go\n")
+            self.process.stdin.write(f"{word}\n")
             self.process.stdin.flush()
         line = self._line()
         return json.loads(line) if line else self._failure("at work")
@@ -112,14 +115,20 @@ class Program:
 def best(turns: list[dict]) -> dict:
     """The fastest of a contender's turns, with the repetitions of all; of turns that all failed, the first.
 
-    Its peak memory is the first turn's: a process does not forget what it did between turns.
+    Its peak memory is the first turn's: a process does not forget what it did between turns. `rounds` has the seconds
+    of every turn, in words: nan for one that was disturbed, or failed.
     """
     timed = [turn for turn in turns if "seconds" in turn]
     if not timed:
         return turns[0]
-    quick = [turn for turn in timed if turn["foreign"] <= quiet.FOREIGN] or timed
-    of_all = {"repeats": sum(turn["repeats"] for turn in timed), "peak_gib": timed[0]["peak_gib"]}
-    return min(quick, key=lambda turn: turn["seconds"]) | of_all
+    quick = [turn for turn in timed if turn["foreign"] <= quiet.FOREIGN]
+    seconds = (turn["seconds"] if turn in quick else math.nan for turn in turns)
+    of_all = {
+        "repeats": sum(turn["repeats"] for turn in timed),
+        "peak_gib": timed[0]["peak_gib"],
+        "rounds": " ".join(f"{each:.6g}" for each in seconds),
+    }
+    return min(quick or timed, key=lambda turn: turn["seconds"]) | of_all
 
 
 def memory(field: str) -> int:
