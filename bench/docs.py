@@ -254,7 +254,8 @@ def kernel_speed() -> str:
         if pd.notna(row.wanted_memory):
             wanted += f", {row.wanted_memory:g} GiB" if limit else f", {row.wanted_memory:g}x memory"
         speeds = (f"{speed:.1f}x" for speed in (row.at_gemm_speed, row.products_alone, row.operations_alone))
-        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", f"{row.low:.2f}x to {row.high:.2f}x")
+        within = f"{row.low:.2f}x to {row.high:.2f}x" * (row.rounds > 0)
+        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", within)
         cells = (*cells, *speeds, memory) if pd.notna(row.had) else (wanted, *[""] * 6)
         met = f"in {row.rounds_met:.0f} of {row.rounds:.0f} rounds" if row.met == "undecided" else row.met
         case = f"| {row.net} | {KERNELS[row.output]} | {row.points} | {row.against}"
@@ -285,11 +286,8 @@ def kernel_speed() -> str:
         speed += f", and beside the longest {sustained.min():.0f} to {sustained.max():.0f} GF/s sustained"
     marked = f"{len(disturbed)} of {rows.seconds.notna().sum()} measurements had others on the machine"
     spread = f"Times of this engine in rounds of one case lay apart by a factor of {apart.median():.2f} in the median"
-    engines = f"{rows.engine.nunique()} version{'s' * (rows.engine.nunique() > 1)} of the engine"
-    where = (
-        f"On {rows.processor[0]}, from {rows['at'].min()} to {rows['at'].max()}, {engines}; {speed}; {marked}. "
-        f"{spread}, by {apart.max():.2f} at most."
-    )
+    when = f"from {rows.measured_at.min()} to {rows.measured_at.max()}, engine {rows.engine[0]}"
+    where = f"On {rows.processor[0]}, {when}; {speed}; {marked}. {spread}, by {apart.max():.2f} at most."
     faster = "; ".join(
         f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}, {row.ratio:.2f} times as long"
         for row in behind(rows).itertuples()

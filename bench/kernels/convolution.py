@@ -93,27 +93,27 @@ class Convolution(Layer):
 
     @staticmethod
     def sizes(site: Site) -> tuple[int, int, int]:
-        """M C, T and D."""
+        """M C, the channels of one row of J, T positions, and D, the size of a patch."""
         c, height, width = site.z
         return site.backwards // site.rows * c, height * width, site.module.weight[0].numel()
 
     @classmethod
     def products_of_rows(cls, site: Site) -> tuple[int, int]:
-        """Flops: 2 S C D T per point to form rows, 2 S^2 C D per pair for their inner products."""
-        s, (c, t, d) = site.rows, cls.sizes(site)
-        return site.points * 2 * s * c * d * t, site.pairs * 2 * s * s * c * d
+        """Flops: 2 S M C D T per point to form rows, 2 S^2 M C D per pair for their inner products."""
+        s, (mc, t, d) = site.rows, cls.sizes(site)
+        return site.points * 2 * s * mc * d * t, site.pairs * 2 * s * s * mc * d
 
     def products_of_bias(self) -> int:
-        """Flops: 2 S^2 C per pair for inner products of rows of the bias."""
-        s, (c, _, _) = self.site.rows, self.sizes(self.site)
-        return self.bias * self.site.pairs * 2 * s * s * c
+        """Flops: 2 S^2 M C per pair for inner products of rows of the bias."""
+        s, (mc, _, _) = self.site.rows, self.sizes(self.site)
+        return self.bias * self.site.pairs * 2 * s * s * mc
 
     @classmethod
     def products_of_ghost(cls, site: Site) -> tuple[int, int, int]:
-        """Flops: for H from windows; per pair 2 T^2 S C for V = G H, 2 S^2 C T for inner products with V."""
-        s, (c, t, _), (planes, rows, width, size) = site.rows, cls.sizes(site), Patches(site).shape
+        """Flops: for H from windows; per pair 2 T^2 S M C for V = G H, 2 S^2 M C T for inner products with V."""
+        s, (mc, t, _), (planes, rows, width, size) = site.rows, cls.sizes(site), Patches(site).shape
         h = planes * 2 * (rows * width) ** 2 * size
-        return site.pairs * h, site.pairs * 2 * t * t * s * c, site.pairs * 2 * s * s * c * t
+        return site.pairs * h, site.pairs * 2 * t * t * s * mc, site.pairs * 2 * s * s * mc * t
 
 
 class ConvRows(Convolution, Rows):
@@ -124,9 +124,9 @@ class ConvRows(Convolution, Rows):
         self.pieces = 1 if site.backwards > 1 else len(self.patches.starts)  # joined patches pay for many gradients
 
     def room(self):
-        c, _, d = self.sizes(self.site)
-        pieces = [(self.site.rows, c * d // self.pieces)] * self.pieces  # (S, M C D), or (S, M C kw C_in) each
-        return pieces * self.weight + [(self.site.rows, c)] * self.bias
+        mc, _, d = self.sizes(self.site)
+        pieces = [(self.site.rows, mc * d // self.pieces)] * self.pieces  # (S, M C D), or (S, M C kw C_in) each
+        return pieces * self.weight + [(self.site.rows, mc)] * self.bias
 
     def prepare(self, batch, workspace):
         if self.weight and self.site.backwards > 1:
@@ -151,10 +151,10 @@ class ConvRows(Convolution, Rows):
 
     def _form(self, a: Tensor, g: Tensor, kept: Kept) -> None:
         """Rows G P from all gradients of n points, (n, T, B C)."""
-        n, _, c = g.shape
+        n, _, bc = g.shape
         patches = self.patches(a) if self.pieces > 1 else [self.patches.whole(a)]
         for piece, p in zip(kept, patches, strict=False):
-            torch.bmm(g.transpose(1, 2), p, out=piece.view(n, c, -1))  # (n, B C, D or kw C_in)
+            torch.bmm(g.transpose(1, 2), p, out=piece.view(n, bc, -1))  # (n, B C, D or kw C_in)
 
     def flops(self):
         return sum(self.products_of_rows(self.site)) + self.products_of_bias()
@@ -177,9 +177,9 @@ class ConvFactors(Convolution, Contracted):
         self.workspace = workspace
 
     def room(self):
-        c, t, _ = self.sizes(self.site)
+        mc, t, _ = self.sizes(self.site)
         c_in, height, width = self.site.a
-        return [(t, self.site.rows * c), (height, width, c_in)]
+        return [(t, self.site.rows * mc), (height, width, c_in)]
 
     def keep(self, a, kept):
         kept[1].copy_(a.permute(0, 2, 3, 1))
@@ -194,15 +194,15 @@ class ConvFactors(Convolution, Contracted):
         return sum(self.products_of_rows(self.site)) + self.products_of_bias()
 
     def add(self, theta, left, right):
-        c, _, d = self.sizes(self.site)
+        mc, _, d = self.sizes(self.site)
         if self.bias:
-            sums = [k[0].sum(1).view(-1, c) for k in (left, right)]  # (N S, M C)
+            sums = [k[0].sum(1).view(-1, mc) for k in (left, right)]  # (N S, M C)
             add_gram(theta, *sums, symmetric=left is right)
         if self.weight:
             kh = self.site.module.kernel_size[0]
             rows = len(theta) if left is right else sum(theta.shape)
-            column = rows * c * kh * theta.element_size()  # bytes, of one patch entry per kernel row
-            width = max(self.COLUMNS // c, self.BYTES // column) // self.LANES * self.LANES
+            column = rows * mc * kh * theta.element_size()  # bytes, of one patch entry per kernel row
+            width = max(self.COLUMNS // mc, self.BYTES // column) // self.LANES * self.LANES
             width = max(1, min(max(width, self.LANES), self.workspace // column))
             for start in range(0, d // kh, width):
                 part = slice(start, min(start + width, d // kh))
@@ -224,9 +224,11 @@ class ConvFactors(Convolution, Contracted):
 
 
 class ConvGhost(Convolution, Contracted):
-    """A convolution whose rows of J are never formed: with J_ns = G_ns P_n,
+    """A convolution whose rows of J are never formed: with J_ns = G_ns P_n and <A, B> = tr(A B^T),
 
-    Theta[ns, mr] = <G_ns P_n, G_mr P_m> = <G_ns, G_mr H>,    H = P_m P_n^T (T x T), + 1 in each entry for b.
+        Theta[ns, mr] = <G_ns P_n, G_mr P_m> = <G_ns, V>,    V = G_mr H of shape (C, T),    H = P_m P_n^T (T, T).
+
+    The bias adds <G_ns 1, G_mr 1> = <G_ns, G_mr 1 1^T>: + 1 in each entry of H.
 
     H is the sum of P_y P_y^T over rows y of the kernel, and the P_y are parts of the same windows: inner products of
     windows are taken once, and summed where they are those of patches.
@@ -236,8 +238,8 @@ class ConvGhost(Convolution, Contracted):
     ROWS = 1024  # of a product that makes H
 
     def room(self):
-        c, t, _ = self.sizes(self.site)
-        return [(self.site.rows, t, c), self.patches.shape]
+        mc, t, _ = self.sizes(self.site)
+        return [(self.site.rows, t, mc), self.patches.shape]
 
     def keep(self, a, kept):
         kept[1].copy_(self.patches.windows(a))
@@ -254,8 +256,8 @@ class ConvGhost(Convolution, Contracted):
 
     def add(self, theta, left, right):
         (g1, w1), (g2, w2), s = left, right, self.site.rows
-        c, t, _ = self.sizes(self.site)
-        points = max(1, math.isqrt(self.BYTES // (s * t * max(c, t) * theta.element_size())))
+        mc, t, _ = self.sizes(self.site)
+        points = max(1, math.isqrt(self.BYTES // (s * t * max(mc, t) * theta.element_size())))
         some = -(-self.ROWS // (points * t)) * points  # left points whose H there is at a time
         for first in range(0, len(g2), points):
             others = slice(first, min(first + points, len(g2)))
@@ -268,11 +270,12 @@ class ConvGhost(Convolution, Contracted):
                     self._add_block(block, g1[k], g2[others], h[i : i + points])
 
     def _add_block(self, theta: Tensor, g1: Tensor, g2: Tensor, h: Tensor) -> None:
-        """theta (n S, m S) += <G_ns, V>, V = G_mr H, for gradients (n, S, T, M C) and (m, S, T, M C)."""
-        (n, s, t, c), m = g1.shape, len(g2)
+        """theta (n S, m S) += <G_ns, V>, V = G_mr H; gradients (n, S, T, M C) and (m, S, T, M C), h (n, T, m, T)."""
+        (n, s, t, mc), m = g1.shape, len(g2)
         copies = self.site.scratch("H", m, s, n, t, t).copy_(h.permute(2, 0, 1, 3)[:, None])  # one for every G_mr
-        v = torch.bmm(copies.view(m * s, n * t, t), g2.flatten(0, 1), out=self.site.scratch("V", m * s, n * t, c))
-        products = torch.bmm(g1.flatten(2), v.view(m * s, n, t * c).permute(1, 2, 0))  # (n, S, m S)
+        v = self.site.scratch("V", m * s, n * t, mc)
+        torch.bmm(copies.view(m * s, n * t, t), g2.flatten(0, 1), out=v)
+        products = torch.bmm(g1.flatten(2), v.view(m * s, n, t * mc).permute(1, 2, 0))  # (n, S, m S)
         theta.view(n, s, m * s).add_(products)
 
     def _patch_gram(self, windows: Tensor, others: Tensor) -> Tensor:
@@ -306,11 +309,11 @@ def cheapest_convolution(site: Site) -> type[Layer]:
     In units of a large product's time per flop, measured: forming rows takes 1.25 and so does H, V = G H, with a short
     inner dimension T, 1 + 16 / T, inner products of only S rows with V 1 + 16 / S. So ghosts are for small maps of wide
     layers.
-    If rows, J is kept, S C D numbers per point, unless its factors, S C T and the input, are less than half of that.
+    If rows, J is kept, S M C D numbers per point, unless its factors, S M C T and the input, are less than half.
     """
-    s, (c, t, d) = site.rows, Convolution.sizes(site)
+    s, (mc, t, d) = site.rows, Convolution.sizes(site)
     form, gram = Convolution.products_of_rows(site)
     h, v, inner = Convolution.products_of_ghost(site)
     if 1.25 * h + (1 + 16 / t) * v + (1 + 16 / s) * inner < 1.25 * form + gram:
         return ConvGhost
-    return ConvRows if s * c * d <= 2 * (s * c * t + math.prod(site.a)) else ConvFactors
+    return ConvRows if s * mc * d <= 2 * (s * mc * t + math.prod(site.a)) else ConvFactors

@@ -46,8 +46,9 @@ def gram(
     progress  a bar, or lines in a log
 
     dtype and device are those of the parameters; a map is on the CPU. Results depend on budget, tiles and threads only
-    by rounding: in float64 by at most 1e-13 of the largest entry. On CUDA, torch by default rounds convolutions in
-    float32 to ten bits (torch.backends.cudnn.allow_tf32); the suite's own runs turn that off.
+    by rounding: by at most 1e-13 of the largest entry in float64 and 5e-6 in float32, where an activation so near to a
+    kink that rounding decides its sign may add to that. On CUDA, torch by default rounds convolutions in float32 to ten
+    bits (torch.backends.cudnn.allow_tf32); the suite's own runs turn that off.
     """
     keep_pages()
     tangents = Tangents(net, x1, x2, output, layers)

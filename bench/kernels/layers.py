@@ -30,7 +30,7 @@ FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram m
 LONGEST = 12288  # columns of J in one product, at most
 SIDE, BLOCK = 2048, 64  # rows of a block of Theta, at most; and down to how many those on the diagonal are halved
 SMALL = 512  # rows of a Theta, at most, for which cores share the columns of J
-STRIPS, STRIP, PIECE = 4, 64, 1024  # of such a Theta: strips, rows of one and columns in one product, at least
+STRIPS, STRIP, PIECE = 4, 64, 1024  # of such a Theta: strips, at most; rows of one, columns in a product, at least
 
 
 @dataclass(frozen=True)
@@ -79,7 +79,7 @@ class Layer:
         raise NotImplementedError
 
     def temporaries(self) -> int:
-        """Numbers per point of a pass in memory that layers use in turn."""
+        """How many numbers of scratch memory (`Site.scratch`) a point of a batch takes."""
         return 0
 
     def flops(self) -> int:

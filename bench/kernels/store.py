@@ -19,7 +19,8 @@ from bench.files import replacing
 
 def identity(net: nn.Module, x1: Tensor, x2: Tensor | None, output: str | int, layers: Sequence[str] | None) -> str:
     """A hash of all that decides the kernel: architecture, weights, what is trainable, inputs and options."""
-    digest = hashlib.sha256(repr((net, output, layers and list(layers))).encode())
+    flags = [(name, _flags(module)) for name, module in net.named_modules()]  # forward passes may depend on them
+    digest = hashlib.sha256(repr((net, flags, output, layers and list(layers))).encode())
     trainable = [name for name, parameter in net.named_parameters() if parameter.requires_grad]
     digest.update(repr(trainable).encode())
     for name, tensor in [*net.state_dict().items(), ("x1", x1), ("x2", x2)]:
@@ -27,6 +28,12 @@ def identity(net: nn.Module, x1: Tensor, x2: Tensor | None, output: str | int, l
             digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
             digest.update(tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy())
     return digest.hexdigest()
+
+
+def _flags(module: nn.Module) -> list[tuple[str, bool | int | float | str]]:
+    """A module's plain attributes, which its repr need not show."""
+    plain = ((key, value) for key, value in vars(module).items() if isinstance(value, bool | int | float | str))
+    return sorted((key, value) for key, value in plain if not key.startswith("_") and key != "training")
 
 
 class Store:

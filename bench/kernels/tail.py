@@ -1,7 +1,7 @@
 """The convolution before mean and read-out: one gradient for all outputs.
 
 Between its output z and the features phi each channel goes its own way, through elementwise operations, fixed batch
-norm, pooling, and sums or products with other maps; phi is the mean over positions, f = V phi + b. So every output's
+norm, pooling, and sums or products with other maps; phi is the mean over positions, f = R phi + b. So every output's
 gradient is the same map, scaled channel by channel, and the work that other convolutions do for each output is done
 once. A last block whose shortcut is a convolution has two of the kind.
 """
@@ -21,7 +21,8 @@ CHANNELWISE = {
 
 
 class ConvTail(Convolution, Contracted):
-    """g_b,ct = w_bc mu_ct with w_b = v_b V (v_b the backward vector) and mu_ct = dphi_c/dz_ct, so that by `Convolution`
+    """g_b,ct = w_bc mu_ct with w = v R (B, C), of backward vectors v (B, O) and the read-out's weight R (O, C), and one
+    map mu_ct = dphi_c/dz_ct (C, T) for all b, so that by `Convolution`
 
         row c of d/dW = w_bc q_c, q_c = sum_t mu_ct p_t (D numbers),    d/db_c = w_bc r_c, r_c = sum_t mu_ct,
 

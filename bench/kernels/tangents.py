@@ -21,7 +21,7 @@ from bench.kernels.tail import ConvTail, in_tail, over_positions, spread_channel
 # A GPU is not full with less than some ten million numbers
 PASS_BYTES, PASS_BYTES_ON_GPU = 2**21, 2**26
 PASS_POINTS = 8  # at least
-TAIL = 0.25  # of what all layers keep of a point
+TAIL = 0.25  # of what all layers keep of a point, a ConvTail's share at most
 TILES_ON_DISK = 4  # at least, per side: a kill loses a tenth of the work
 
 # What makes the layer of a module; not of a subclass, whose forward pass may be another
@@ -131,7 +131,8 @@ class Tangents:
                 take(0, *torch.autograd.grad(phi, z, torch.ones_like(phi), retain_graph=True))
             elif take:
                 wanted.append((take, z))
-            # Before these nothing is trained: a pass goes through all others on its way there, unless some are left out
+            # Where a pass may end: on its way there it meets all z between, and their hooks. That is at layers before
+            # which nothing is trained, or at every layer if some are left out, since ways between may miss others
             if not isinstance(layer, Readout) and (self.partly or not a.requires_grad):
                 ends.append(z)
         if not wanted:

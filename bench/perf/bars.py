@@ -26,9 +26,9 @@ FRACTION, GIB = 0.8, 8.0  # at the thesis' size: share of the GEMM limit at leas
 def bars(table: pd.DataFrame) -> pd.DataFrame:
     """One row per bar and net: the ratio wanted, the ratio had against the peer's best implementation, and whether.
 
-    `had` is of the fastest turns; `low` and `high` are the least and the largest ratio within a round. `met` is yes if
-    in every round, no if in none, `undecided` if in `rounds_met` of `rounds`; `peer failed` where none of its
-    implementations got through, or `not measured`.
+    `had` is of the fastest turns; `low` and `high` are the least and the largest ratio, that one and those within a
+    round. `met` is yes if all of them meet the bar, no if none does, else `undecided`, in `rounds_met` of `rounds`;
+    `peer failed` where none of its implementations got through, or `not measured`.
     `at_gemm_speed` is what the ratio would be if all of this engine's flops ran at the machine's own matrix-product
     rate: how far away a bar is, and whether any tuning of the same algorithm could reach it. `products_alone`, what it
     would be if products and convolutions took the time they take, and nothing else did; `operations_alone`, if nothing
@@ -56,13 +56,13 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
             if ours is not None and best is not None:
                 row |= {"had": best.seconds / ours.seconds, "memory": ours.peak_gib / best.peak_gib}
                 row["bound"] = best.seconds == best.at_least  # the peer was stopped: it is at least so much slower
+                whole = rounds_of(peers.loc[[best.name]]).min().notna()  # where its best was not disturbed
                 mine = rounds_of(case[case.contender == "ours"]).min()
-                row |= _in_rounds(ratio, rounds_of(peers).min() / mine, row["had"])
+                row |= _in_rounds(ratio, rounds_of(peers).min().where(whole) / mine, row["had"])
                 row["at_gemm_speed"] = row["had"] / fraction[ours.name]
                 row |= _without(row["had"], ours)
             failed = ours is not None and best is None and len(peers)
-            small = share is None or not row.get("memory", 0) > share  # unknown of one that was stopped
-            row["met"] = "peer failed" if failed else _met(row, small)
+            row["met"] = "peer failed" if failed else _met(row, share is None or row.get("memory", 1) <= share)
             rows.append(row | {"limit": _limit(row)})
     for number, row in table[table.group == "thesis size"].iterrows():
         base = {"net": row.net, "output": row.output, "points": row.points, "against": "GEMM limit"}
@@ -83,14 +83,14 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
 
 def rounds_of(rows: pd.DataFrame) -> pd.DataFrame:
     """Seconds of each measurement in each round, (rows, rounds)."""
-    return rows.rounds.astype(str).str.split(expand=True).astype(float)
+    return rows.seconds_by_round.astype(str).str.split(expand=True).astype(float)
 
 
 def _in_rounds(wanted: float, ratios: pd.Series, had: float) -> dict[str, float]:
-    """How far ratios of the rounds lie apart, and in how many the one wanted was had; of no whole round, `had`."""
-    ratios = ratios.dropna() if ratios.notna().any() else pd.Series([had])
-    met = int((ratios >= wanted).sum())
-    return {"low": ratios.min(), "high": ratios.max(), "rounds": len(ratios), "rounds_met": met}
+    """From which to which ratio rounds and fastest turns went, and in how many rounds the one wanted was had."""
+    ratios = ratios.dropna()
+    low, high = (function([had, *ratios]) for function in (min, max))
+    return {"low": low, "high": high, "rounds": len(ratios), "rounds_met": int((ratios >= wanted).sum())}
 
 
 def _without(had: float, ours: pd.Series) -> dict[str, float]:
@@ -100,9 +100,9 @@ def _without(had: float, ours: pd.Series) -> dict[str, float]:
 
 
 def spreads(table: pd.DataFrame) -> pd.Series:
-    """Of every kernel of this engine: the longest time of a round over the shortest."""
+    """Of every kernel of this engine with several whole rounds: the longest time of a round over the shortest."""
     times = rounds_of(table[table.contender == "ours"])
-    return times.max(axis=1) / times.min(axis=1)
+    return (times.max(axis=1) / times.min(axis=1))[times.count(axis=1) > 1]
 
 
 def behind(table: pd.DataFrame) -> pd.DataFrame:
@@ -130,16 +130,18 @@ def _fastest(rows: pd.DataFrame) -> pd.Series | None:
 
 
 def _met(row: dict, small: bool) -> str:
-    if "had" not in row or (row.get("bound") and row["had"] < row["wanted"]):
+    if pd.isna(row.get("had")):
         return "not measured"
-    if not small or not row["rounds_met"]:
-        return "no"
-    return "yes" if row["rounds_met"] == row["rounds"] else "undecided"
+    if small and row["low"] >= row["wanted"]:
+        return "yes"
+    if row.get("bound"):
+        return "not measured"  # at least so much slower: no proof of a miss
+    return "no" if not small or row["high"] < row["wanted"] else "undecided"
 
 
 def _limit(row: dict) -> str:
     """What keeps a bar from being met: memory, or the first of these that would have to give."""
-    if row["met"] not in ("no", "undecided"):
+    if row["met"] not in ("no", "undecided") or pd.isna(row["products_alone"]):
         return ""
     if row["had"] >= row["wanted"]:
         return "memory" if row["met"] == "no" else "the machine's noise"

@@ -41,7 +41,7 @@ def draw(table: pd.DataFrame) -> Figure:
 
 
 def _ratios(axes: Axes, table: pd.DataFrame, cases: list[tuple]) -> None:
-    """A row per case; right of the line, the engine is faster. Bars span the rounds, in all of which both worked."""
+    """A row per case; right of the line, the engine is faster. Bars span the rounds in which neither was disturbed."""
     ours = table[table.contender == "ours"].set_index(CASE)
     for name, (colour, marker, _) in SHOWN.items():
         peer = table[(table.contender == name) & table.seconds.notna()].set_index(CASE)
@@ -64,7 +64,7 @@ def _ratios(axes: Axes, table: pd.DataFrame, cases: list[tuple]) -> None:
 
 def _memory(axes: Axes, table: pd.DataFrame, cases: list[tuple]) -> None:
     """Peak memory of everyone's process."""
-    for name, (colour, marker, label) in (SHOWN | {"ours": (OURS, "o", "this engine (its seconds, left)")}).items():
+    for name, (colour, marker, label) in (SHOWN | {"ours": (OURS, "o", "this engine")}).items():
         peaks = table[(table.contender == name) & table.peak_gib.notna()].set_index(CASE).peak_gib
         peaks = peaks[peaks.index.isin(cases)]
         axes.plot(peaks, [cases.index(case) for case in peaks.index], marker, color=colour, label=label, markersize=4)
@@ -82,7 +82,7 @@ def _share(axes: Axes, ours: pd.DataFrame, cases: list[tuple]) -> None:
 
 
 def _growth(axes: Axes, table: pd.DataFrame, group: str, column: str, label: str) -> None:
-    """Cases of a growth, and of those with peers the ones it begins at."""
+    """Cases of a growth, and of those with peers the ones that belong to it."""
     rows = table[table.group == group]
     fixed = [key for key in (*CASE, "classes") if key != column]
     peers = table[(table.group == "peers") & (table.contender == "ours")]

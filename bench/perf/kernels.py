@@ -1,8 +1,8 @@
 """`python -m bench perf kernels`: the kernel engine beside torch.func and, with --peers, neural-tangents.
 
-Every contender is a program of its own, so that its peak memory is its own: this module run with one JSON argument.
+Every contender is a program of its own, so that its peak memory is its own: this module run with a case and a name.
 They work in turns, several rounds (`bench.perf.turns`). Equal nets, equal weights, equal inputs, float32, all cores.
-Growths begin at the engine's own rows of cases with peers.
+Growths include the engine's own rows of cases with peers.
 """
 
 import json
@@ -61,15 +61,25 @@ class Case:
 
 COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "at_least"),
-    *("rounds", "repeats", "foreign", "peak_gib", "trace", "norm", "gflop", "gemm_gflops", "sustained_gflops"),
+    *(
+        "seconds_by_round",
+        "repeats",
+        "foreign",
+        "peak_gib",
+        "trace",
+        "norm",
+        "gflop",
+        "gemm_gflops",
+        "sustained_gflops",
+    ),
     *("gemm_fraction", "compilation", *PARTS, *REST, *(f"{part}_gflops" for part in PARTS)),
-    *("processor", "engine", "at"),
+    *("processor", "engine", "measured_at"),
 ]
 PRINTED = [*COLUMNS[:5], "contender", "seconds", "peak_gib", "gemm_fraction"]
 NETS = (("fcn", 1024), ("convnet", 2), ("resnet18", 1), ("wrn-16", 1), ("wrn-28", 2))
 PEERS = [Case(net, width, n, output) for net, width in NETS for n in (32, 256) for output in ("full", "pseudo")]
 GROWTH = [
-    *(Case("resnet18", 1, n, group="growth in N") for n in (64, 128)),
+    *(Case("resnet18", 1, n, output, group="growth in N") for n in (64, 128) for output in ("full", "pseudo")),
     *(Case("convnet", 2, 32, output, o, "growth in O") for o in (5, 20, 40) for output in ("full", "pseudo")),
     *(Case("wrn-16", k, 32, output, group="growth in width") for k in (2, 4) for output in ("full", "pseudo")),
 ]
@@ -85,7 +95,7 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
     """
     from bench import tables
 
-    rows = _earlier(out)
+    rows, engine = _earlier(out, strict=only is not None), _engine()
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
     jobs = [(case, names) for case in sorted(PEERS, key=lambda case: case.points)]  # small ones first
     jobs += [(case, ["ours"]) for case in (*THESIS, *GROWTH)]
@@ -99,6 +109,8 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
             say(f"others use {foreign:.0%} of this machine; numbers below are marked")
         others = (row["contender"] for row in rows if _is(row, case) and row["contender"] not in contenders)
         results = measured(case, [*contenders, *others])
+        if results["ours"].get("engine", engine) != engine:
+            raise UserError("the engine's code was changed while it was being measured; start again")
         rows = [row for row in rows if not _is(row, case)]
         for contender, result in results.items():
             size = f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}"
@@ -109,7 +121,7 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
 
 
 def profile_again(out: Path) -> pd.DataFrame:
-    """Profile this engine once more at every case of an earlier run on this machine; times stay as they are."""
+    """Profile this engine once more at every case of an earlier run of it on this machine; times stay as they are."""
     from bench import tables
 
     rows = _earlier(out)
@@ -117,33 +129,38 @@ def profile_again(out: Path) -> pd.DataFrame:
         raise UserError(f"{out}: nothing of this engine on this machine to profile; type: python -m bench perf kernels")
     for row in (row for row in rows if row["contender"] == "ours"):
         case = Case(**{field.name: row[field.name] for field in fields(Case)})
-        with ExitStack() as stack, _program(case, "ours", stack) as program:
-            row.update(_profiled(case, program))
+        row.update(_profile_of(case))
         say(f"{case.net} {case.width}, N = {case.points}, O = {case.classes}, {case.output}: profiled")
         tables.write(_table(rows), out)
     return _table(rows)
 
 
-def _earlier(out: Path) -> list[dict]:
-    """What was measured before of this engine on this machine; whether there is anything else is said."""
+def _earlier(out: Path, strict: bool = False) -> list[dict]:
+    """What was measured before of this engine on this machine. Whether there is anything else is said, or refused."""
     if not out.is_file():
         return []
-    rows = pd.read_csv(out, dtype={"note": str, "rounds": str}).fillna({"note": "", "rounds": ""}).to_dict("records")
-    same = {key: value for key, value in _circumstances().items() if key != "at"}
+    rows = pd.read_csv(out, dtype={"note": str, "seconds_by_round": str}).fillna({"note": ""}).to_dict("records")
+    same = {key: value for key, value in _circumstances().items() if key != "measured_at"}
     kept = [row for row in rows if set(COLUMNS) <= set(row) and all(row[key] == same[key] for key in same)]
     if len(kept) < len(rows):
-        say(f"{out}: {len(rows) - len(kept)} rows are of another machine or another version of the engine; not kept")
+        what = f"{out}: {len(rows) - len(kept)} rows are of another machine or another version of the engine"
+        if strict:
+            raise UserError(f"{what}; choose another folder with --out, or measure all, without --only")
+        say(f"{what}; not kept")
     return kept
 
 
 def _circumstances() -> dict[str, str]:
-    """Where, of which engine (a digest of its code) and when a measurement is."""
-    where = f"{machine.processor()}, {os.cpu_count()} cores"
+    """Where, of which engine and when a measurement is."""
     return {
-        "processor": where,
-        "engine": digest.of("bench.kernels.gram"),
-        "at": datetime.now(UTC).isoformat(timespec="minutes"),
+        "processor": f"{machine.processor()}, {os.cpu_count()} cores",
+        "engine": _engine(),
+        "measured_at": datetime.now(UTC).isoformat(timespec="minutes"),
     }
+
+
+def _engine() -> str:
+    return f"{digest.of('bench.kernels.gram')}, torch {torch.__version__}"
 
 
 def _table(rows: list[dict]) -> pd.DataFrame:
@@ -178,39 +195,46 @@ def measured(case: Case, contenders: list[str]) -> dict[str, dict]:
     found: dict[str, list[dict]] = {}
     with ExitStack() as stack:
         programs: dict[str, turns.Program] = {}
-        profiled: dict = {}
         for turn in range(rounds):
-            fastest = min((each[-1].get("seconds", math.inf) for each in found.values()), default=math.inf)
+            fastest = min(map(_fastest, found.values()), default=math.inf)
             for name in contenders:
                 if turn == 0:
                     if name in ("torch.func", "neural-tangents 1") and 2 * jacobian > MEMORY:
                         found[name] = [too_large]
                         continue
                     programs[name] = stack.enter_context(_program(case, name, stack))
-                elif name in programs and not found[name][-1].get("seconds", math.inf) < FAR * fastest:
+                elif name in programs and not _fastest(found[name]) < FAR * fastest:
                     programs.pop(name).close()  # it failed, or no other turn would change the picture
                 if name in programs:
                     found.setdefault(name, []).append(programs[name].turn())
                     if turn == rounds - 1:
-                        if name == "ours":
-                            profiled = _profiled(case, programs[name])
                         programs[name].close()  # before the next one needs its memory
     results = {name: {"parameters": parameters} | turns.best(found[name]) for name in contenders}
     check_agreement(results)
-    return results | {"ours": results["ours"] | profiled} if profiled else results
+    if "seconds" in results.get("ours", {}):
+        results["ours"] |= _profile_of(case)
+    return results
 
 
-def _profiled(case: Case, program: turns.Program) -> dict:
-    found = program.turn("profile")
-    if "note" in found:
-        raise UserError(f"{case}: {found['note']}")
-    return found
+def _fastest(found: list[dict]) -> float:
+    """Seconds of a contender's fastest turn so far."""
+    return min(turn.get("seconds", math.inf) for turn in found)
+
+
+def _profile_of(case: Case) -> dict:
+    """Where this engine's time goes at a case, by a program of its own; nothing, which is said, if it does not end."""
+    with ExitStack() as stack, _program(case, "ours", stack) as program:
+        found = program.turn("profile")
+    if "note" not in found:
+        return found
+    say(f"no profile of {case}: {found['note']}")
+    return {}
 
 
 def check_agreement(results: dict[str, dict]) -> None:
     """Contenders that were timed must agree on the kernel's trace and on its Frobenius norm, all entries in one."""
     for what in ("trace", "norm"):
-        found = {name: result[what] for name, result in results.items() if what in result}
+        found = {name: result[what] for name, result in results.items() if "seconds" in result}
         ours = next(iter(found.values()), 0.0)
         if not all(math.isclose(value, ours, rel_tol=SAME) for value in found.values()):  # not so for nan
             raise UserError(f"contenders differ in the {what} of the kernel: {found}")
@@ -295,7 +319,7 @@ def _operations(work: Callable[[], object]) -> tuple[float, dict[str, float]]:
 
 def main(case: Case, contender: str) -> None:
     torch.set_num_threads(os.cpu_count())
-    net, x = _net(case), _inputs(case)
+    net, x, engine = _net(case), _inputs(case), _engine()
     kernel = by_jacobian if contender == "torch.func" else gram
     kernel(net, x[:2], output=case.output)  # libraries load and thread pools start here
 
@@ -310,6 +334,7 @@ def main(case: Case, contender: str) -> None:
         found = turns.timed(work) | {"norm": torch.linalg.vector_norm(last[0]).item()}
         if contender == "ours":
             found |= {"gflop": flops(net, x, output=case.output) / 1e9, "gemm_gflops": gemm_rate() / 1e9}
+            found["engine"] = engine
             if found["seconds"] > turns.ONCE:
                 found["sustained_gflops"] = sustained_rate() / 1e9
         return found

@@ -54,7 +54,7 @@ class Program:
     """
 
     def __init__(self, command: list[str], limit: float | None = None):
-        self.limit, self.ready, self.stopped = limit, False, False
+        self.limit, self.ready, self.stopped, self.peak = limit, False, False, math.nan
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115, closed by `close`
         pipe = subprocess.PIPE
         self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=self.errors, text=True, cwd=ROOT)
@@ -62,7 +62,8 @@ class Program:
     def turn(self, word: str = "time") -> dict:
         """What the program found, or a note of how it failed.
 
-        One that was stopped at work took `at_least` so long: it would have been through with several short pieces.
+        One that was stopped at work took `at_least` so long: it would have been through with several short pieces. Its
+        peak memory is what it had taken by then.
         """
         if not self.ready and not self._line():
             return self._failure("before it was ready")
@@ -85,13 +86,15 @@ class Program:
             timer.cancel()
 
     def _stop(self) -> None:
+        with suppress(OSError, ValueError):  # it ended by itself, just now
+            self.peak = memory("VmHWM:", self.process.pid) / 2**30
         self.stopped = True
         self.process.kill()
 
     def _failure(self, when: str) -> dict:
         code = self.process.wait()
         if self.stopped:
-            bound = {"at_least": self.limit} if self.ready else {}
+            bound = {"at_least": self.limit, "peak_gib": self.peak} if self.ready else {}
             return {"note": f"stopped after {self.limit:g} s {when}"} | bound
         self.errors.seek(0)
         last = (self.errors.read().strip().splitlines() or ["no message"])[-1]
@@ -115,23 +118,23 @@ class Program:
 def best(turns: list[dict]) -> dict:
     """The fastest of a contender's turns, with the repetitions of all; of turns that all failed, the first.
 
-    Its peak memory is the first turn's: a process does not forget what it did between turns. `rounds` has the seconds
-    of every turn, in words: nan for one that was disturbed, or failed.
+    Its peak memory is the first turn's: a process does not forget what it did between turns. `seconds_by_round` has
+    every turn's, as text: nan for one that was disturbed, or failed.
     """
     timed = [turn for turn in turns if "seconds" in turn]
     if not timed:
         return turns[0]
     quick = [turn for turn in timed if turn["foreign"] <= quiet.FOREIGN]
-    seconds = (turn["seconds"] if turn in quick else math.nan for turn in turns)
+    seconds = (turn["seconds"] if turn.get("foreign", math.inf) <= quiet.FOREIGN else math.nan for turn in turns)
     of_all = {
         "repeats": sum(turn["repeats"] for turn in timed),
         "peak_gib": timed[0]["peak_gib"],
-        "rounds": " ".join(f"{each:.6g}" for each in seconds),
+        "seconds_by_round": " ".join(f"{each:.6g}" for each in seconds),
     }
     return min(quick or timed, key=lambda turn: turn["seconds"]) | of_all
 
 
-def memory(field: str) -> int:
-    """Bytes of this process: VmRSS: now, VmHWM: at most so far (ru_maxrss would count the parent's)."""
-    status = Path("/proc/self/status").read_text().split()
+def memory(field: str, process: int | str = "self") -> int:
+    """Bytes of a process, this one by default: VmRSS: now, VmHWM: at most so far (ru_maxrss counts the parent's)."""
+    status = Path(f"/proc/{process}/status").read_text().split()
     return int(status[status.index(field) + 1]) * 1024
