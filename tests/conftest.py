@@ -1,4 +1,4 @@
-"""What several test files need: the repository, prepared digits, one small cell."""
+"""What several test files need: the repository, prepared digits, one small cell, ways of contraction."""
 
 import json
 import os
@@ -9,10 +9,13 @@ from pathlib import Path
 import hypothesis
 import pytest
 import torch
+from definition import WAYS
 
 from bench import data, grid
 from bench.cells import Cell
 from bench.config import check
+from bench.kernels import convolution as convolution_module
+from bench.kernels import tangents as tangents_module
 
 REPO = Path(__file__).parents[1]
 TINY = {
@@ -59,6 +62,15 @@ def cell() -> Cell:
 @pytest.fixture(scope="session")
 def settings(tiny) -> dict:
     return grid.settings(tiny, "digits", "l2")
+
+
+@pytest.fixture
+def way(request, monkeypatch):
+    """Every convolution contracted in one given way, or in the cheapest (None)."""
+    if request.param is not None:
+        monkeypatch.setattr(convolution_module, "cheapest_convolution", lambda site: WAYS[request.param])
+        monkeypatch.setattr(tangents_module, "in_tail", lambda zs, phi, f: [False] * len(zs))
+    return request.param
 
 
 def bench(*words: str | Path, cwd: Path = REPO, **more) -> subprocess.CompletedProcess:

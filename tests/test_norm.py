@@ -4,7 +4,7 @@ import copy
 
 import pytest
 import torch
-from test_gram import assert_close, jacobian, theta_of
+from definition import assert_close, jacobian, theta_of
 from test_nets import images
 from torch import nn
 

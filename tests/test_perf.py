@@ -12,7 +12,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from bench import nets, registry
+from bench import config, nets, registry
+from bench.__main__ import main
 from bench.errors import UserError
 from bench.kernels.gram import gram
 from bench.kernels.lookahead import block, distance, mlmoc, one_by_one, posterior, resolve
@@ -172,7 +173,13 @@ def test_a_case_that_lacks_a_contender_is_measured_as_a_whole(monkeypatch, tmp_p
     earlier = vars(case) | {"contender": "torch.func", "note": "", "seconds": 123.0, "foreign": 0.0}
     earlier |= kernels._circumstances()
     pd.DataFrame([earlier], columns=kernels.COLUMNS).to_csv(out, index=False)
-    first = kernels.run(False, out)
+    assert main(["perf", "kernels", "--out", str(tmp_path)]) == 0
+    printed = capsys.readouterr().out
+    assert printed.count("gemm_fraction") == printed.count("torch.func  ") == 1
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *("kernels.csv", "kernels-bars.csv", "kernels.png", "kernels.pdf")
+    }
+    first = pd.read_csv(out)
     assert list(first.contender) == ["ours", "torch.func"]
     assert (first.seconds < 123).all()
     assert first.gemm_fraction.notna().tolist() == [True, False]
@@ -186,6 +193,18 @@ def test_a_case_that_lacks_a_contender_is_measured_as_a_whole(monkeypatch, tmp_p
     with pytest.raises(UserError, match="without --only"):
         kernels.run(False, out, only="fcn")
     assert out.read_bytes() == before
+
+
+@pytest.mark.skipif(
+    not (config.ROOT / ".venv-peers/neural-tangents/ready").is_file(), reason="python -m bench perf kernels --peers"
+)
+@pytest.mark.parametrize("output", ["full", "pseudo"])
+def test_neural_tangents_computes_the_same_kernel(output, monkeypatch):
+    monkeypatch.setattr(kernels, "ROUNDS", 1)
+    names = ["ours", "neural-tangents 1", "neural-tangents 3"]
+    found = kernels.measured(kernels.Case("wrn-16", 1, 4, output), names)
+    for what in ("trace", "norm"):
+        assert [found[name][what] for name in names] == [pytest.approx(found["ours"][what], rel=1e-4)] * 3
 
 
 def test_what_does_not_fit_is_not_started():

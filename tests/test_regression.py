@@ -247,7 +247,7 @@ def test_leave_one_out_is_refitting(full, ridge):
 
 @pytest.mark.parametrize(
     ("smallest", "jitter", "off"),
-    [(0.1, "relative", 0), (0.1, "none", 0), (3e-4, "relative", 1e-2), (1e-4, "none", 1e-3)],
+    [(0.1, "relative", 0), (0.1, "none", 0), (3e-4, "relative", 1e-2), (1e-4, "none", 1e-4)],
 )
 def test_leave_one_out_says_when_rounding_decides(smallest, jitter, off):
     """One eigenvalue is small, all others are 1: float32 is off where float64 is right, and the residual is silent."""
@@ -542,6 +542,16 @@ def test_bad_options_are_refused(more, says):
     train, cross, targets, prior = problem()
     with pytest.raises(UserError, match=says):
         regress(train, cross, targets, prior, **more)
+    if "ridge" in more:
+        with pytest.raises(UserError, match=says):
+            regress_iteratively(train, cross, targets, prior, **more)
+
+
+@pytest.mark.parametrize("steps", [[-1], [1, 0.5]])
+def test_bad_steps_are_refused(steps):
+    train, cross, targets, prior = problem()
+    with pytest.raises(UserError, match="steps"):
+        gradient_descent(train, cross, targets, steps, 0.1, prior)
 
 
 @pytest.mark.parametrize("times", [[-1.0], [1.0, math.nan]])

@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 import torch
-from test_gram import assert_close, error_of, example, theta_of
-from test_nets import shaken, small
+from definition import assert_close, error_of, example, theta_of
+from test_nets import images, shaken, small
 
 from bench.kernels.gram import gram
 from bench.kernels.tangents import Tangents
@@ -60,20 +60,44 @@ def test_a_foreign_file_is_not_continued(tmp_path):
     error_of(lambda: gram(net, x, out=path, output="pseudo"), "remove it")
 
 
+def test_the_same_modules_with_another_flag_are_another_net(tmp_path):
+    net, x = shaken(small("wrn-16")), images(3, (1, 8, 8)).double()
+    gram(net, x, out=tmp_path / "theta.npy")
+    unit = next(module for module in net.modules() if hasattr(module, "shared"))
+    unit.shared = not unit.shared  # what its shortcut sees
+    error_of(lambda: gram(net, x, out=tmp_path / "theta.npy"), "remove it")
+
+
+def test_what_is_left_is_computed_with_progress_and_in_float32(tmp_path, monkeypatch, capsys):
+    net, x = shaken(small("fcn")).float(), images(6, (1, 8, 8))
+    path, done = tmp_path / "theta.npy", tmp_path / "theta.npy.done"
+    whole = gram(net, x, out=path).clone()
+    assert np.load(path).dtype == np.float32
+    assert_close(whole, gram(net, x), 5e-6)
+    saved = json.loads(done.read_text())
+    done.write_text(json.dumps(saved | {"done": saved["done"][:-2]}))
+    added, add = [], Tangents.add
+    monkeypatch.setattr(Tangents, "add", lambda *a: (added.append(1), add(*a)))
+    assert_close(gram(net, x, out=path, progress=True), whole, 5e-6)
+    assert len(added) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "  kernel: 100%"
+
+
 KILLED = """
 import sys, time, torch
 sys.path[:0] = [{tests!r}, {repo!r}]
 torch.set_num_threads(1)
-import test_gram
+import definition
 from bench.kernels import store
+from bench.kernels.gram import gram
 saved = store.Store._save_list
 def slow(self):
     saved(self)
     print(len(self.done), flush=True)
     time.sleep(60 if len(self.done) == 3 else 0)
 store.Store._save_list = slow
-net, x, _ = test_gram.example()
-test_gram.gram(net, x, out={path!r})
+net, x, _ = definition.example()
+gram(net, x, out={path!r})
 """
 
 

@@ -3,7 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
-from test_gram import Mean, assert_close, jacobian, theta_of
+from definition import Mean, assert_close, jacobian, theta_of
 from test_nets import images, shaken
 from torch import nn
 

@@ -9,7 +9,7 @@ Solved is (K + ridge I + jitter I) w = Y - f0(D). The ridge is the caller's wish
 only lets the factorisation succeed and is no part of the question. So the `residual` reported is that of
 (K + ridge I) w = Y - f0(D): it shows rounding, and a jitter that decided the answer, as it does for a singular kernel
 with conflicting labels. Above `TOLERANCE` it is a warning; so is what rounding or the jitter may change in
-`leave_one_out`, and what `gradient_flow` never learns because it lies in directions that the kernel does not have.
+`leave_one_out`, and what gradient flow or descent never learns: what lies in directions that the kernel does not have.
 """
 
 import math
@@ -33,8 +33,8 @@ MISSES = (
     "(duplicate points with different labels?); pass a ridge to smooth on purpose"
 )
 UNLEARNT = (
-    "a share {:.2g} of the targets is never learnt, not even at t = inf: it lies in {} of {} directions that, to "
-    "rounding, the kernel does not have (duplicate points with different labels?)"
+    "a share {:.2g} of the targets is never learnt, however long one trains: it lies in {} of {} directions that, to "
+    "rounding, the kernel does not have (duplicate points with different labels?). Use float64 if this is float32"
 )
 UNSURE = (
     "leaving one out is decided by rounding or the jitter: the predictions move by {:.2g} of the targets when the "
@@ -103,8 +103,8 @@ def leave_one_out(
     blocks = rows.reshape(points, size, points, size).diagonal(dim1=0, dim2=2).movedim(-1, 0)  # (N, size, size)
     missed = torch.linalg.solve(blocks, weights.reshape(points, size, -1))  # (N, size, O / size)
     d = diagnosis[0] + torch.finfo(train.dtype).eps * math.sqrt(len(train)) * train.diagonal().mean().item()
-    change = d * rows  # -dK^-1 = K^-1 d K^-1, of which the blocks and the product with Y - f0(D) are wanted
-    moved = torch.linalg.solve(blocks, change @ rows.mT @ missed - change @ weights)  # as `missed`
+    # -dK^-1 = K^-1 d K^-1, of which the blocks and the product with Y - f0(D) are wanted
+    moved = torch.linalg.solve(blocks, (rows @ rows.mT) @ (d * missed) - rows @ (d * weights))  # as `missed`
     _judge(moved, rhs, UNSURE, d, diagnosis[2], stacklevel=3)
     return Regression(targets - missed.reshape(targets.shape), weights.reshape(targets.shape), *diagnosis)
 
@@ -128,6 +128,7 @@ def regress_iteratively(
     """
     if diagonal is None and callable(train):
         raise UserError("a kernel given as a function does not show its diagonal: pass diagonal=")
+    _check_ridge(ridge)
     diagonal = _tensor(train.diagonal() if diagonal is None else diagonal).to(targets)
     rhs = _unexplained(len(diagonal), targets, prior)  # (n, k)
     product, jitter = _product(train, budget), _relative(diagonal)
@@ -192,6 +193,8 @@ def gradient_descent(
     train: Tensor, cross: Tensor, targets: Tensor, steps: Sequence[int], rate: float, prior: Prior | None = None
 ) -> Tensor:
     """`gradient_flow` in steps of size `rate`: (I - rate K / N)^step in place of exp(-t K / N); (steps, M, O)."""
+    if not all(step >= 0 and step == int(step) for step in steps):
+        raise UserError(f"steps must be whole numbers not below 0, got {list(steps)}")
     counts = targets.new_tensor(steps)[:, None]  # (steps, 1)
 
     def learnt(eigs: Tensor) -> Tensor:
@@ -226,8 +229,9 @@ def _spectral(train, cross, targets, prior, pace: Tensor, learnt: Callable[[Tens
 
 def _solve(train: Tensor, rhs: Tensor, ridge: float, jitter: str) -> tuple[Tensor, Tensor, tuple[float, float, float]]:
     """Weights (n, k), Cholesky factor (n, n), and (jitter, residual, condition)."""
-    if jitter not in JITTER or not 0 <= ridge < math.inf:
-        raise UserError(f"jitter {jitter!r} must be one of {sorted(JITTER)}, and ridge {ridge} a number not below 0")
+    if jitter not in JITTER:
+        raise UserError(f"jitter {jitter!r} must be one of {sorted(JITTER)}")
+    _check_ridge(ridge)
     added = JITTER[jitter](train)
     matrix = train.clone()
     matrix.diagonal().add_(ridge + added)
@@ -242,6 +246,11 @@ def _solve(train: Tensor, rhs: Tensor, ridge: float, jitter: str) -> tuple[Tenso
     means = f"jitter {added:.2g}, condition {condition:.2g}"
     residual = _judge(train @ weights + ridge * weights - rhs, rhs, MISSES, means, stacklevel=4)
     return weights, factor, (added, residual, condition)
+
+
+def _check_ridge(ridge: float) -> None:
+    if not 0 <= ridge < math.inf:
+        raise UserError(f"ridge {ridge} must be a number not below 0")
 
 
 def condition_number(matrix: Tensor, factor: Tensor) -> float:
