@@ -5,7 +5,6 @@
 """
 
 import json
-import math
 import re
 from collections.abc import Iterator
 from fnmatch import fnmatch
@@ -16,12 +15,10 @@ import pandas as pd
 
 from bench import config, grid, published, registry
 from bench.figures._style import departures
-from bench.perf.bars import REST, behind, spreads
-from bench.perf.quiet import FOREIGN
+from bench.perf.report import kernel_bars, kernel_profiles, kernel_speed, titles
 
 MANUAL = config.ROOT / "config/README.md"
 README = config.ROOT / "README.md"
-KERNELS = {"full": "eNTK", "pseudo": "pNTK"}
 
 
 def write() -> None:
@@ -124,7 +121,7 @@ def cpu_results() -> str:
     rows = rows.assign(size=rows.groupby("dataset")["strategy"].transform("size"))  # the dataset with most rows first
     rows = rows.sort_values(["size", "dataset", "area_mean"], ascending=[False, True, False])
     head = ("dataset", "net", "width", "recipe", "strategy", "accuracy over the curve (%)", "minus baseline (points)")
-    lines = _head(*head, "baseline", "final accuracy (%)", "seeds")
+    lines = titles(*head, "baseline", "final accuracy (%)", "seeds")
     for row in rows.itertuples():
         mine = summary[(summary[keys] == [getattr(row, key) for key in keys]).all(axis=1)]
         last = mine.loc[mine.cycle.idxmax()]
@@ -146,7 +143,7 @@ def cpu_results() -> str:
 def cpu_claims() -> str:
     """The thesis' claims that scale cpu puts to the test, and the rest by name."""
     claims = _cpu("lookahead-claims")
-    lines = _head("figure", "claim of the thesis", "published", "measured", "verdict")
+    lines = titles("figure", "claim of the thesis", "published", "measured", "verdict")
     for row in claims[claims["n"] > 0].itertuples():
         value = (row.measured, row.measured_low, row.measured_high)
         shown = _ratio(*value) if row.quantity == "time" else _interval(*value)
@@ -178,7 +175,7 @@ def _plainly(claims: pd.DataFrame) -> list[str]:
 
 def cpu_tests() -> str:
     """Table 2.1 of the thesis beside the same tests at scale cpu."""
-    lines = _head("test", "p, thesis", "p, blocks = cycles", "verdict", "p, blocks = seeds", "verdict")
+    lines = titles("test", "p, thesis", "p, blocks = cycles", "verdict", "p, blocks = seeds", "verdict")
     for row in _cpu("thesis-2.1").itertuples():
         pair = f": `{row.strategy_a}` and `{row.strategy_b}`" if isinstance(row.strategy_a, str) else ""
         cycles, seeds = (f"{p:.2g}" if pd.notna(p) else "" for p in (row.p_cycles, row.p_seeds))
@@ -192,7 +189,7 @@ def cpu_choices() -> str:
     choices = _cpu("lookahead-choices")
     if choices.empty:
         return "No choice has finished runs of both its arms at this scale."
-    lines = _head("choice", "thesis", "released code", "seen in", "code minus thesis, over the curve (points)", "p")
+    lines = titles("choice", "thesis", "released code", "seen in", "code minus thesis, over the curve (points)", "p")
     for row in choices.itertuples():
         shown = _interval(row.area_mean, row.area_low, row.area_high) + _diverged(row.diverged)
         rest = [f"`{value}`" for value in (row.net, row.recipe, row.strategy) if isinstance(value, str)]
@@ -228,10 +225,6 @@ def _cpu(table: str) -> pd.DataFrame:
     return pd.read_csv(config.ROOT / f"results/cpu/tables/{table}.csv")
 
 
-def _head(*names: str) -> list[str]:
-    return [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
-
-
 def _ratio(mean: float, low: float, high: float) -> str:
     return f"{mean:.3g}" if pd.isna(low) else f"{mean:.3g} [{low:.3g}, {high:.3g}]"
 
@@ -241,72 +234,17 @@ def _interval(mean: float, low: float, high: float) -> str:
     return f"{mean:.1f}" if pd.isna(low) or low == high else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
 
 
-def kernel_speed() -> str:
-    """The bars of the kernel engine, what it reached, and where its time goes, from results/perf/."""
-    perf = config.ROOT / "results/perf"
-    bars, rows = (pd.read_csv(perf / f"{name}.csv") for name in ("kernels-bars", "kernels"))
-    asked = ("net", "kernel", "N", "against", "wanted", "had", "in rounds")
-    lines = _head(*asked, "at GEMM speed", "products alone", "operations alone", "memory", "met", "limit")
-    for row in bars.itertuples():
-        limit = row.against == "GEMM limit"
-        memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f}x" if pd.notna(row.memory) else ""
-        wanted = f"{row.wanted:g}x"
-        if pd.notna(row.wanted_memory):
-            wanted += f", {row.wanted_memory:g} GiB" if limit else f", {row.wanted_memory:g}x memory"
-        speeds = (f"{speed:.1f}x" for speed in (row.at_gemm_speed, row.products_alone, row.operations_alone))
-        within = f"{row.low:.2f}x to {row.high:.2f}x" * (row.rounds > 0)
-        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", within)
-        cells = (*cells, *speeds, memory) if pd.notna(row.had) else (wanted, *[""] * 6)
-        met = f"in {row.rounds_met:.0f} of {row.rounds:.0f} rounds" if row.met == "undecided" else row.met
-        case = f"| {row.net} | {KERNELS[row.output]} | {row.points} | {row.against}"
-        lines.append(f"{case} | {' | '.join(cells)} | {met} | {'' if pd.isna(row.limit) else row.limit} |")
-    ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))]
-    ours = ours.sort_values(["net", "width", "output", "points"])
-    parts, best = ["convolutions", "batched_products", "products", *REST], rows.gemm_gflops.max()
-    named = [part.replace("_", " ") for part in parts]
-    lines += ["", *_head("net", "kernel", "N", "seconds", "GiB", "of the GEMM limit", *named)]
-    for row in ours.itertuples():
-        start = (
-            f"| {row.net} {row.width} | {KERNELS[row.output]} | {row.points} | {row.seconds:.3g} | {row.peak_gib:.1f}"
-        )
-        cells = [f"{row.gemm_fraction:.0%}"]
-        for part in parts:
-            share, rate = getattr(row, part), getattr(row, f"{part}_gflops", math.nan) / best
-            cells.append(f"{share:.0%}" * pd.notna(share) + f" at {rate:.0%}" * pd.notna(rate))
-        lines.append(f"{start} | {' | '.join(cells)} |")
-    failed = "; ".join(
-        f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}: {row.note.removesuffix('.')}"
-        for row in rows[rows.note.notna()].itertuples()
-    )
-    rates, apart = rows.gemm_gflops.dropna(), spreads(rows)
-    disturbed = rows[rows.foreign > FOREIGN]
-    speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
-    sustained = rows.sustained_gflops.dropna()
-    if len(sustained):
-        speed += f", and beside the longest {sustained.min():.0f} to {sustained.max():.0f} GF/s sustained"
-    marked = f"{len(disturbed)} of {rows.seconds.notna().sum()} measurements had others on the machine"
-    spread = f"Times of this engine in rounds of one case lay apart by a factor of {apart.median():.2f} in the median"
-    when = f"from {rows.measured_at.min()} to {rows.measured_at.max()}, engine {rows.engine[0]}"
-    where = f"On {rows.processor[0]}, {when}; {speed}; {marked}. {spread}, by {apart.max():.2f} at most."
-    faster = "; ".join(
-        f"{row.contender} at {row.net}, {KERNELS[row.output]}, N = {row.points}, {row.ratio:.2f} times as long"
-        for row in behind(rows).itertuples()
-    )
-    last = [f"Faster than this engine: {faster or 'none'}.", "", f"Not timed: {failed or 'none'}."]
-    return "\n".join([*lines, "", where, "", *last])
-
-
 def lookahead_speed() -> str:
     """Scoring all candidates: the posterior form beside its alternatives, from results/perf/."""
     rows = pd.read_csv(config.ROOT / "results/perf/lookahead.csv")
     rows = rows[rows.group.isin(("contenders", "badge"))]
     base = rows.iloc[0]
-    lines = _head(f"L = {base.labelled}, U = {base.candidates}, O = {base.outputs}, float64", "seconds", "how")
+    lines = titles(f"L = {base.labelled}, U = {base.candidates}, O = {base.outputs}, float64", "seconds", "how")
     for row in rows.itertuples():
         how = "all candidates" if row.sample == row.candidates else f"extrapolated from {row.sample:.0f} candidates"
         memory = f", {row.matrices:.1f} U x U matrices" if pd.notna(row.matrices) else ""
         lines.append(f"| {row.contender} | {row.seconds:.3g} | {how}{memory} |")
-    lines += ["", *_head("what", "against", "quantity", "wanted", "had", "met")]
+    lines += ["", *titles("what", "against", "quantity", "wanted", "had", "met")]
     for row in pd.read_csv(config.ROOT / "results/perf/lookahead-bars.csv").fillna("").itertuples():
         wanted, had = (f"{value:.3g}" if value != "" else "" for value in (row.wanted, row.had))
         lines.append(f"| {row.what} | {row.against} | {row.quantity} | {wanted} | {had} | {row.met} |")
@@ -316,7 +254,7 @@ def lookahead_speed() -> str:
 def paper_costs() -> str:
     """What scale paper would cost on the machine that wrote results/perf/plan-paper.csv."""
     table = pd.read_csv(config.ROOT / "results/perf/plan-paper.csv")
-    lines = _head("dataset", "net", "width", "jobs", "hours per job, on average")
+    lines = titles("dataset", "net", "width", "jobs", "hours per job, on average")
     spent = table.assign(hours=table["jobs"] * table["seconds_per_job"] / 3600)
     spent = spent.groupby(["dataset", "net", "width"], as_index=False)[["jobs", "hours"]].sum()  # over recipes
     for row in spent.itertuples():
@@ -359,5 +297,7 @@ BLOCKS = {
     "cpu-choices": cpu_choices,
     "paper-costs": paper_costs,
     "kernel-speed": kernel_speed,
+    "kernel-bars": kernel_bars,
+    "kernel-profiles": kernel_profiles,
     "lookahead-speed": lookahead_speed,
 }

@@ -156,3 +156,14 @@ def test_nothing_of_one_machine_is_tracked():
     tracked = subprocess.run(["git", "ls-files"], cwd=REPO, capture_output=True, text=True).stdout.split()
     for path in tracked:
         assert not path.startswith(("data/", "results/quick", "figures/quick")), path
+
+
+def test_the_example_of_kernels_runs(tmp_path, monkeypatch):
+    (code,) = re.findall("```python\n(.*?)```", docs.README.read_text(), re.DOTALL)
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(code, names)
+    assert names["theta"].shape == (80, 80)
+    assert names["cross"].shape == (4, 8)
+    assert names["found"].shape == (4, 10)
+    assert (tmp_path / "my/theta.npy").is_file()

@@ -133,6 +133,28 @@ def test_prelu_with_a_slope_per_channel():
         assert_close(gram(net, x, output=output), theta_of(j, j, output))
 
 
+class Viewed(nn.Module):
+    """Rows of features from maps as they lie in memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.norm, self.head = nn.Conv2d(1, 3, 3, padding=1), nn.BatchNorm2d(3), nn.Linear(48, 2)
+
+    def forward(self, x):
+        return self.head(self.norm(self.conv(x)).relu().view(len(x), -1))
+
+
+@every_way
+def test_a_net_that_views_maps_as_rows(way):
+    net, x = shaken(Viewed()), images(5, (1, 4, 4)).double()
+    j = jacobian(net, x)
+    assert_close(gram(net, x), theta_of(j, j))
+    assert_close(gram(net, x, output="pseudo"), theta_of(j, j, "pseudo"))
+    net.norm.forward = lambda a: a.view(7)  # any other mistake is torch's to tell
+    with pytest.raises(RuntimeError, match="invalid for input"):
+        gram(net, x)
+
+
 class Gain(nn.Module):
     """z = gain a, number by number."""
 

@@ -42,7 +42,8 @@ def gram(
               sum_o f_o / sqrt(O) (thesis 3.2); "first", of f_0; a number k, of f_k; "trace", sum_o Theta[no, mo]
     layers    modules by name, containers with all they hold; everything by default
     budget    bytes beside the result; by default a quarter of the memory that it leaves free
-    out       a .npy file, written tile by tile and continued after a kill; the result is then a copy-on-write map of it
+    out       a .npy file, written tile by tile and continued after a kill, with the tiles it began with; the result is
+              then a copy-on-write map of it
     progress  a bar, or lines in a log
 
     dtype and device are those of the parameters; a map is on the CPU. Results depend on budget, tiles and threads only

@@ -18,7 +18,9 @@ from bench.files import replacing
 
 
 def identity(net: nn.Module, x1: Tensor, x2: Tensor | None, output: str | int, layers: Sequence[str] | None) -> str:
-    """A hash of all that decides the kernel: architecture, weights, what is trainable, inputs and options."""
+    """A hash of what decides the kernel: modules, weights, what is trainable, inputs and options; not the code of a
+    module's `forward`.
+    """
     flags = [(name, _flags(module)) for name, module in net.named_modules()]  # forward passes may depend on them
     digest = hashlib.sha256(repr((net, flags, output, layers and list(layers))).encode())
     trainable = [name for name, parameter in net.named_parameters() if parameter.requires_grad]

@@ -43,7 +43,7 @@ class Tangents:
         _check(net)
         self.norms = FixedNorms(net)
         self.like = next(iter(net.parameters())).detach().new_empty(0)
-        probed, f = self._forward(x1[:2])  # not 1, for which torch has only slow convolutions
+        probed, f = self._probe(x1[:2])  # not 1, for which torch has only slow convolutions
         if f.dim() != 2:
             raise UserError(f"the net's output has shape {tuple(f.shape)}; kernels need (N, O)")
         self.vectors, self.rows = backward_vectors(output, f.shape[1], self.like)  # (B, O), S
@@ -63,6 +63,19 @@ class Tangents:
         self.readout = next((k for k, layer in enumerate(self.layers) if isinstance(layer, Readout)), None)
         if self.readout is not None and len(self.vectors) > 1:
             self._find_tail(probed, f)
+
+    def _probe(self, x: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+        """A forward pass that shows the layout of images to take from now on: channels last, the faster one for
+        convolutions, unless the net cannot have it.
+        """
+        self.layout = torch.channels_last if x.dim() == 4 else torch.preserve_format
+        try:
+            return self._forward(x)
+        except RuntimeError as error:
+            if "view size is not compatible" not in str(error):
+                raise
+            self.layout = torch.contiguous_format  # x.view(len(x), -1) after a convolution needs its output so
+            return self._forward(x)
 
     def _find_tail(self, probed: list[tuple[Tensor, Tensor]], f: Tensor) -> None:
         """Convolutions of which one gradient does for all outputs, unless that takes far more memory: more than twice
@@ -195,8 +208,7 @@ class Tangents:
         hooks = [module.register_forward_hook(record(name)) for name, module in self.modules.items()]
         try:
             with torch.inference_mode(False), torch.enable_grad(), self.norms:
-                layout = torch.channels_last if x.dim() == 4 else torch.preserve_format  # the faster for convolutions
-                f = self.net(x.detach().to(self.like, memory_format=layout))
+                f = self.net(x.detach().to(self.like, memory_format=self.layout))
         finally:
             for hook in hooks:
                 hook.remove()

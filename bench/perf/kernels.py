@@ -331,7 +331,7 @@ def main(case: Case, contender: str) -> None:
         return last[0].trace().item()
 
     def find() -> dict:
-        found = turns.timed(work) | {"norm": torch.linalg.vector_norm(last[0]).item()}
+        found = turns.timed(work) | {"norm": torch.linalg.vector_norm(last[0], dtype=torch.float64).item()}
         if contender == "ours":
             found |= {"gflop": flops(net, x, output=case.output) / 1e9, "gemm_gflops": gemm_rate() / 1e9}
             found["engine"] = engine

@@ -1,0 +1,118 @@
+"""The kernel engine's speed in words and tables, from results/perf/: blocks of README.md."""
+
+import math
+
+import pandas as pd
+
+from bench.config import ROOT
+from bench.perf.bars import DEEP, PEERS, REST, behind, spreads
+from bench.perf.figure import CASE, MODES
+from bench.perf.quiet import FOREIGN
+
+PERF = ROOT / "results/perf"
+
+
+def titles(*names: str) -> list[str]:
+    """The first two lines of a table."""
+    return [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
+
+
+def kernel_speed() -> str:
+    """Seconds and memory beside those of each peer's fastest implementation."""
+    rows, bars = pd.read_csv(PERF / "kernels.csv"), pd.read_csv(PERF / "kernels-bars.csv")
+    ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))].sort_values(CASE)
+    beside = {peer: _beside(rows, names) for peer, names in PEERS.items()}
+    columns = [f"{peer}: times as {what}" for peer in PEERS for what in ("long", "much memory")]
+    lines = titles("net", "kernel", "N", "seconds", "GiB", *columns, "of the GEMM limit")
+    for row in ours.set_index(CASE).itertuples():
+        net, width, points, output = row.Index
+        cells = [f"{net} {width}", MODES[output], f"{points:,}", f"{row.seconds:.3g}", f"{row.peak_gib:.1f}"]
+        for ratios in beside.values():
+            found = row.group == "peers" and row.Index in ratios.index
+            cells += [f"{ratio:.2f}" for ratio in ratios.loc[row.Index]] if found else ["", ""]
+        lines.append(f"| {' | '.join([*cells, f'{row.gemm_fraction:.0%}'])} |")
+    return "\n".join([_in_short(beside, bars), "", *lines, "", *_circumstances(rows)])
+
+
+def _beside(rows: pd.DataFrame, contenders: tuple[str, ...]) -> pd.DataFrame:
+    """By case: seconds and memory of the fastest of these contenders over this engine's."""
+    peers = rows[rows.group == "peers"]
+    some = peers[peers.contender.isin(contenders) & peers.seconds.notna()]
+    best = some.loc[some.groupby(CASE).seconds.idxmin()].set_index(CASE)
+    ours = peers[peers.contender == "ours"].set_index(CASE)
+    return (best[["seconds", "peak_gib"]] / ours[["seconds", "peak_gib"]]).dropna()
+
+
+def _in_short(beside: dict[str, pd.DataFrame], bars: pd.DataFrame) -> str:
+    sentences = []
+    for peer, ratios in beside.items():
+        for output, name in MODES.items():
+            deep = ratios[ratios.index.isin(DEEP, "net") & ratios.index.isin([output], "output")]
+            each = (deep[deep.index.isin([n], "points")].seconds for n in (32, 256))
+            spans = [f"{found.min():.1f} to {found.max():.1f} times" for found in each if len(found)]
+            sentences.append(f"{peer} takes {' and '.join(spans)} as long for the {name} of convolutional nets")
+    large = beside["neural-tangents"].query("output == 'full' and points == 256 and net in @DEEP").peak_gib
+    counts = bars.met.value_counts()
+    met = "; ".join(f"{count} {word}" for word, count in counts.items() if word != "yes")
+    memory = f"neural-tangents' eNTK at N = 256 takes {large.min():.1f} to {large.max():.1f} times as much memory"
+    targets = f"Of {len(bars)} targets set for this engine, {counts.get('yes', 0)} are met ({met})"
+    return f"{'; '.join(sentences)} (at N = 32 and N = 256). {memory}. {targets}."
+
+
+def _circumstances(rows: pd.DataFrame) -> list[str]:
+    rates, apart, sustained = rows.gemm_gflops.dropna(), spreads(rows), rows.sustained_gflops.dropna()
+    speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
+    if len(sustained):
+        speed += f", and beside the longest {sustained.min():.0f} to {sustained.max():.0f} GF/s sustained"
+    marked = f"{(rows.foreign > FOREIGN).sum()} of {rows.seconds.notna().sum()} measurements had others on the machine"
+    when = f"from {rows.measured_at.min()} to {rows.measured_at.max()}, engine {rows.engine[0]}"
+    spread = f"Times of this engine in rounds of one case lay apart by a factor of {apart.median():.2f} in the median"
+    faster = "; ".join(
+        f"{row.contender} at {row.net}, {MODES[row.output]}, N = {row.points}, {row.ratio:.2f} times as long"
+        for row in behind(rows).itertuples()
+    )
+    failed = "; ".join(
+        f"{row.contender} at {row.net}, {MODES[row.output]}, N = {row.points}: {row.note.removesuffix('.')}"
+        for row in rows[rows.note.notna()].itertuples()
+    )
+    return [
+        f"On {rows.processor[0]}, {when}; {speed}; {marked}. {spread}, by {apart.max():.2f} at most.",
+        *("", f"Faster than this engine: {faster or 'none'}.", "", f"Not timed: {failed or 'none'}."),
+    ]
+
+
+def kernel_bars() -> str:
+    """The targets of the engine, what it reached, and what is in the way."""
+    lines = titles(
+        *("net", "kernel", "N", "against", "target", "speed-up", "in rounds", "at GEMM speed", "products alone"),
+        *("operations alone", "memory", "met", "limit"),
+    )
+    for row in pd.read_csv(PERF / "kernels-bars.csv").itertuples():
+        limit = row.against == "GEMM limit"
+        memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f}x" if pd.notna(row.memory) else ""
+        wanted = f"{row.wanted:g}x"
+        if pd.notna(row.wanted_memory):
+            wanted += f", {row.wanted_memory:g} GiB" if limit else f", {row.wanted_memory:g}x memory"
+        speeds = (f"{speed:.1f}x" for speed in (row.at_gemm_speed, row.products_alone, row.operations_alone))
+        within = f"{row.low:.2f}x to {row.high:.2f}x" * (row.rounds > 0)
+        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", within)
+        cells = (*cells, *speeds, memory) if pd.notna(row.had) else (wanted, *[""] * 6)
+        met = f"in {row.rounds_met:.0f} of {row.rounds:.0f} rounds" if row.met == "undecided" else row.met
+        case = f"| {row.net} | {MODES[row.output]} | {row.points:,} | {row.against}"
+        lines.append(f"{case} | {' | '.join(cells)} | {met} | {'' if pd.isna(row.limit) else row.limit} |")
+    return "\n".join(lines)
+
+
+def kernel_profiles() -> str:
+    """Where the engine's time goes."""
+    rows = pd.read_csv(PERF / "kernels.csv")
+    ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))].sort_values(CASE)
+    parts, best = ["convolutions", "batched_products", "products", *REST], rows.gemm_gflops.max()
+    lines = titles("net", "kernel", "N", *(part.replace("_", " ") for part in parts))
+    for row in ours.itertuples():
+        cells = []
+        for part in parts:
+            share, rate = getattr(row, part), getattr(row, f"{part}_gflops", math.nan) / best
+            cells.append(f"{share:.0%}" * pd.notna(share) + f" at {rate:.0%}" * pd.notna(rate))
+        lines.append(f"| {row.net} {row.width} | {MODES[row.output]} | {row.points:,} | {' | '.join(cells)} |")
+    return "\n".join(lines)
