@@ -61,18 +61,9 @@ class Case:
 
 COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "at_least"),
-    *(
-        "seconds_by_round",
-        "repeats",
-        "foreign",
-        "peak_gib",
-        "trace",
-        "norm",
-        "gflop",
-        "gemm_gflops",
-        "sustained_gflops",
-    ),
-    *("gemm_fraction", "compilation", *PARTS, *REST, *(f"{part}_gflops" for part in PARTS)),
+    *("seconds_by_round", "repeats", "foreign", "peak_gib", "trace", "norm"),
+    *("gflop", "gemm_gflops", "sustained_gflops", "gemm_fraction", "compilation"),
+    *(*PARTS, *REST, *(f"{part}_gflops" for part in PARTS)),
     *("processor", "engine", "measured_at"),
 ]
 PRINTED = [*COLUMNS[:5], "contender", "seconds", "peak_gib", "gemm_fraction"]
