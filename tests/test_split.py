@@ -13,7 +13,7 @@ import torch
 from definition import WAYS, assert_close, error_of, every_way, example, jacobian, least_budget, theta_of
 from hypothesis import given
 from hypothesis import strategies as st
-from test_nets import images, shaken, small
+from test_nets import build, images, shaken, small
 
 from bench import machine
 from bench.kernels import convolution as convolution_module
@@ -37,6 +37,22 @@ def test_any_budget_gives_the_same(way, output):
         assert_close(gram(net, x, output=output, budget=budget), whole, 1e-13)
         assert_close(gram(net, x[:4], x[4:], output=output, budget=budget), cross, 1e-13)
     assert len(tiles) > 1
+
+
+@pytest.mark.parametrize(("spec", "width", "whole"), [("fcn", 32, [3]), ("convnet", 1, [2, 3])])
+def test_few_points_pass_a_fully_connected_net_once(spec, width, whole):
+    """Where weights outnumber what a pass takes, the pass that shows the net's shapes is the one that is used."""
+    net, x, passed = shaken(build(spec, width, (1, 8, 8), 3)), images(3, (1, 8, 8)).double(), []
+    j = jacobian(net, x)
+    net.register_forward_hook(lambda _module, inputs, _f: passed.append(len(inputs[0])))
+    assert_close(gram(net, x), theta_of(j, j))
+    assert passed == whole
+    passed.clear()
+    assert_close(gram(net, x, budget=least_budget(net, x, "full")), theta_of(j, j))
+    assert set(passed[-3:]) == {1}  # point by point, so not that one
+    passed.clear()
+    assert_close(gram(net, x, x[:2]), theta_of(j, j[:2]))
+    assert passed == [2, 3, 2]
 
 
 def test_any_budget_gives_the_same_in_float32():

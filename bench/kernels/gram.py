@@ -127,8 +127,8 @@ class Memory:
         return kept
 
 
-def mirror(theta: Tensor, size: int = 1024) -> None:
-    """Copy the part above the diagonal to the part below, in blocks."""
+def mirror(theta: Tensor, size: int = 256) -> None:
+    """Copy the part above the diagonal to the part below, in blocks that stay in the caches."""
     for i in range(0, len(theta), size):
         diagonal = theta[i : i + size, i : i + size]
         diagonal.copy_(diagonal.triu() + diagonal.triu(1).T)

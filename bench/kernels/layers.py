@@ -24,7 +24,8 @@ from torch import Tensor, nn
 from bench.errors import UserError
 
 Kept = list[Tensor]  # what a layer keeps of some points, the points along the first axis of each tensor
-Take = Callable[[int, Tensor], None]  # of the number b of a backward vector and the gradients g_b of n points (n, *z)
+# Of the number b of a backward vector and the gradients g_b of n points (n, *z); by `Linear`, also of all (n, B, *z)
+Take = Callable[[int | slice, Tensor], None]
 
 FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram matrix: it is memory-bound below
 LONGEST = 12288  # columns of J in one product, at most
@@ -130,10 +131,9 @@ def add_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool) -> Non
     """
     if max(theta.shape) <= SMALL:
         return _add_small_gram(theta, left, right, symmetric)
-    rows = max(theta.shape)
-    side = -(-rows // -(-rows // SIDE) // BLOCK) * BLOCK  # as few blocks, of like sizes, and easy to halve
+    side = -(-evenly(max(theta.shape), SIDE) // BLOCK) * BLOCK  # easy to halve
     memory = theta.new_empty(side * side)  # once: new pages are slow
-    columns = -(-left.shape[1] // -(-left.shape[1] // LONGEST))  # at a time: as few times, all of the same size
+    columns = evenly(left.shape[1], LONGEST)  # at a time
     for k in range(0, left.shape[1], columns):
         u, v = left[:, k : k + columns], right[:, k : k + columns]
         for i, j in blocks(len(left), len(right), symmetric, side, side):
@@ -176,6 +176,11 @@ def _add_small_gram(theta: Tensor, left: Tensor, right: Tensor, symmetric: bool)
     for i in range(0, len(left), strip):
         j = i if symmetric else 0
         theta[i : i + strip, j:] += torch.bmm(u[:, i : i + strip], v[:, j:].mT).sum(0)
+
+
+def evenly(n: int, most: int) -> int:
+    """The size of parts into which n things are cut: at most so many in each, as few parts, all alike."""
+    return -(-n // -(-n // most))
 
 
 def blocks(n1: int, n2: int, symmetric: bool, side: int, least: int) -> Iterator[tuple[slice, slice]]:
@@ -237,13 +242,13 @@ class Linear(Contracted):
 
     def add(self, theta, left, right):
         n1, n2, s = len(left[0]), len(right[0]), self.site.rows
-        theta = theta.view(n1, s, n2, s)
-        side, least = max(1, SIDE // s), max(1, self.LEAST // s)  # in points; S rows each
+        theta = theta.view(n1, s, n2 * s)
+        side, least = evenly(max(n1, n2), max(1, SIDE // s)), max(1, self.LEAST // s)  # in points; S rows each
         for i, j in blocks(n1, n2, left is right, side, least):
             g1, g2 = left[0][i], right[0][j]  # (n, S, M C), (m, S, M C)
             gg = g1.flatten(0, 1) @ g2.flatten(0, 1).T  # (n S, m S)
-            aa = self._inputs(left[1][i], right[1][j])  # (n, m)
-            theta[i, :, j].addcmul_(gg.view(len(g1), s, len(g2), s), aa[:, None, :, None])
+            aa = self._inputs(left[1][i], right[1][j]).repeat_interleave(s, 1)  # (n, m S): each S times, for long loops
+            theta[i, :, j.start * s : j.stop * s].addcmul_(gg.view(len(g1), s, -1), aa[:, None])
 
     def _inputs(self, a1: Tensor, a2: Tensor) -> Tensor:
         """a_n . a_m + 1, or the one of the two terms whose parameter is trained."""

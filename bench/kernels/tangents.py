@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from bench.errors import UserError
 from bench.kernels.convolution import Convolution, convolution
-from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows
+from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows, evenly
 from bench.kernels.norm import BatchNorm, FixedNorms
 from bench.kernels.tail import ConvTail, in_tail, over_positions, spread_channels_last
 
@@ -43,7 +43,9 @@ class Tangents:
         _check(net)
         self.norms = FixedNorms(net)
         self.like = next(iter(net.parameters())).detach().new_empty(0)
-        probed, f = self._probe(x1[:2])  # not 1, for which torch has only slow convolutions
+        few = x2 is None and self._few(len(x1))
+        probed, f = self._probe(x1 if few else x1[:2])  # not 1, for which torch has only slow convolutions
+        self.first = (probed, f) if few else None
         if f.dim() != 2:
             raise UserError(f"the net's output has shape {tuple(f.shape)}; kernels need (N, O)")
         self.vectors, self.rows = backward_vectors(output, f.shape[1], self.like)  # (B, O), S
@@ -63,6 +65,15 @@ class Tangents:
         self.readout = next((k for k, layer in enumerate(self.layers) if isinstance(layer, Readout)), None)
         if self.readout is not None and len(self.vectors) > 1:
             self._find_tail(probed, f)
+
+    def _few(self, points: int) -> bool:
+        """Whether a pass of so many points takes no more numbers than there are weights, which is known before it for
+        linear layers alone: reading all weights is then most of its cost, so the probe should be the only pass.
+        """
+        parts = [module for module in self.net.modules() if not list(module.children()) and list(module.parameters())]
+        if not all(type(module) is nn.Linear for module in parts):
+            return False
+        return points * sum(sum(part.weight.shape) for part in parts) <= sum(part.weight.numel() for part in parts)
 
     def _probe(self, x: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """A forward pass that shows the layout of images to take from now on: channels last, the faster one for
@@ -108,13 +119,15 @@ class Tangents:
         budget -= workspace
         most = PASS_BYTES if self.like.device.type == "cpu" else PASS_BYTES_ON_GPU
         best = max(PASS_POINTS, most * len(numbers) // (size * sum(z for _, z in numbers)))
-        even = -(-n // -(-n // best))  # as few passes, all of the same size
-        self.batch = max(1, min(even, budget // 4 // batch, (budget - cost(1)) // batch))
+        self.batch = max(1, min(evenly(n, best), budget // 4 // batch, (budget - cost(1)) // batch))
         self.rest, self.kept, self.cost = budget - self.batch * batch, kept, cost
         for layer in self.layers:
             layer.prepare(self.batch, workspace)
         fewest = min(n, TILES_ON_DISK) if on_disk else 1
-        return next(m for m in (-(-n // k) for k in range(fewest, n + 1)) if cost(m) <= self.rest)
+        tile = next(m for m in (-(-n // k) for k in range(fewest, n + 1)) if cost(m) <= self.rest)
+        if min(tile, self.batch) < n:
+            self.first = None
+        return tile
 
     def remembered(self, tile: int) -> int:
         """How many tiles of so many points to keep at a time; two are needed."""
@@ -130,7 +143,7 @@ class Tangents:
         return kept
 
     def _keep_batch(self, x: Tensor, kept: list[Kept]) -> None:
-        seen, f = self._forward(x)
+        (seen, f), self.first = self.first or self._forward(x), None
         if not f.isfinite().all():
             raise UserError("the net's outputs are not finite; are its inputs?")
         dense = all(isinstance(layer, Linear) for layer in self.layers)
@@ -161,8 +174,7 @@ class Tangents:
         zs = [z for _, z in wanted]
         stacked = torch.autograd.grad(f, zs, vectors, is_grads_batched=True, allow_unused=True)  # (B, n, *z) each
         for (take, z), gradients in zip(wanted, stacked, strict=True):
-            for b in range(len(self.vectors)):
-                take(b, torch.zeros_like(z) if gradients is None else gradients[b])
+            take(slice(None), torch.zeros_like(z)[:, None] if gradients is None else gradients.transpose(0, 1))
 
     def _backward_in_turn(self, f: Tensor, wanted: list[tuple[Take, Tensor]], ends: list[Tensor]) -> None:
         """One pass per v_b; each layer takes its gradient as soon as there is one, while it is in the caches."""
