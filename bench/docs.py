@@ -15,7 +15,7 @@ import pandas as pd
 
 from bench import config, grid, published, registry
 from bench.figures._style import departures
-from bench.perf.report import kernel_bars, kernel_profiles, kernel_speed, titles
+from bench.perf.report import kernel_bars, kernel_elsewhere, kernel_profiles, kernel_speed, titles
 
 MANUAL = config.ROOT / "config/README.md"
 README = config.ROOT / "README.md"
@@ -297,6 +297,7 @@ BLOCKS = {
     "cpu-choices": cpu_choices,
     "paper-costs": paper_costs,
     "kernel-speed": kernel_speed,
+    "kernel-elsewhere": kernel_elsewhere,
     "kernel-bars": kernel_bars,
     "kernel-profiles": kernel_profiles,
     "lookahead-speed": lookahead_speed,

@@ -17,7 +17,7 @@ from bench.__main__ import main
 from bench.errors import UserError
 from bench.kernels.gram import gram
 from bench.kernels.lookahead import block, distance, mlmoc, one_by_one, posterior, resolve
-from bench.perf import bars, figure, kernels, lookahead, lookahead_figure, quiet, turns
+from bench.perf import bars, figure, kernels, lookahead, lookahead_figure, quiet, report, turns
 from bench.perf.program import export
 from bench.seeds import stream, torch_stream
 from bench.strategies import badge
@@ -514,3 +514,19 @@ def test_the_fastest_undisturbed_turn_counts():
     assert turns.best([turn(3, 0.4), turn(1, 0.5)]) == turn(1, 0.5) | disturbed
     assert turns.best([turn(3, 0), {"note": "failed"}])["seconds_by_round"] == "3 nan"
     assert turns.best([{"note": "stopped"}, {"note": "failed"}]) == {"note": "stopped"}
+
+
+def test_other_machines_have_a_line_each(tmp_path, monkeypatch):
+    monkeypatch.setattr(report, "ROOT", tmp_path)
+    monkeypatch.setattr(report, "PERF", tmp_path / "perf")
+    assert report.kernel_elsewhere() == ""
+    for name, processor in (("one", "Abacus"), ("two", "Babbage")):
+        folder = tmp_path / "perf" / name
+        folder.mkdir(parents=True)
+        pd.read_csv(config.ROOT / "results/perf/kernels.csv").assign(processor=processor).to_csv(folder / "kernels.csv")
+        pd.read_csv(config.ROOT / "results/perf/kernels-bars.csv").assign(met="no").to_csv(folder / "kernels-bars.csv")
+    first, second = report.kernel_elsewhere().splitlines()
+    assert "(perf/one/kernels.csv)" in first
+    assert "0 are met" in first
+    assert "Abacus" in first
+    assert "Babbage" in second

@@ -1,6 +1,7 @@
 """The kernel engine's speed in words and tables, from results/perf/: blocks of README.md."""
 
 import math
+from pathlib import Path
 
 import pandas as pd
 
@@ -19,7 +20,7 @@ def titles(*names: str) -> list[str]:
 
 def kernel_speed() -> str:
     """Seconds and memory beside those of each peer's fastest implementation."""
-    rows, bars = pd.read_csv(PERF / "kernels.csv"), pd.read_csv(PERF / "kernels-bars.csv")
+    rows = pd.read_csv(PERF / "kernels.csv")
     ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))].sort_values(CASE)
     beside = {peer: _beside(rows, names) for peer, names in PEERS.items()}
     columns = [f"{peer}: times as {what}" for peer in PEERS for what in ("long", "much memory")]
@@ -31,7 +32,17 @@ def kernel_speed() -> str:
             found = row.group == "peers" and row.Index in ratios.index
             cells += [f"{ratio:.2f}" for ratio in ratios.loc[row.Index]] if found else ["", ""]
         lines.append(f"| {' | '.join([*cells, f'{row.gemm_fraction:.0%}'])} |")
-    return "\n".join([_in_short(beside, bars), "", *lines, "", *_circumstances(rows)])
+    return "\n".join([_in_short(PERF), "", *lines, "", *_circumstances(rows)])
+
+
+def kernel_elsewhere() -> str:
+    """The same in short from other machines, each with a folder of its own."""
+    lines = []
+    for folder in sorted(path.parent for path in PERF.glob("*/kernels.csv")):
+        where = _where(pd.read_csv(folder / "kernels.csv"))
+        link = f"[{folder.name}]({folder.relative_to(ROOT)}/kernels.csv)"
+        lines.append(f"- {link}: {_in_short(folder)} {where}.")
+    return "\n".join(lines)
 
 
 def _beside(rows: pd.DataFrame, contenders: tuple[str, ...]) -> pd.DataFrame:
@@ -43,7 +54,9 @@ def _beside(rows: pd.DataFrame, contenders: tuple[str, ...]) -> pd.DataFrame:
     return (best[["seconds", "peak_gib"]] / ours[["seconds", "peak_gib"]]).dropna()
 
 
-def _in_short(beside: dict[str, pd.DataFrame], bars: pd.DataFrame) -> str:
+def _in_short(folder: Path) -> str:
+    rows, bars = (pd.read_csv(folder / f"{name}.csv") for name in ("kernels", "kernels-bars"))
+    beside = {peer: _beside(rows, names) for peer, names in PEERS.items()}
     sentences = []
     for peer, ratios in beside.items():
         for output, name in MODES.items():
@@ -59,13 +72,19 @@ def _in_short(beside: dict[str, pd.DataFrame], bars: pd.DataFrame) -> str:
     return f"{'; '.join(sentences)} (at N = 32 and N = 256). {memory}. {targets}."
 
 
-def _circumstances(rows: pd.DataFrame) -> list[str]:
-    rates, apart, sustained = rows.gemm_gflops.dropna(), spreads(rows), rows.sustained_gflops.dropna()
+def _where(rows: pd.DataFrame) -> str:
+    """On which machine, when, of which engine, and how fast and how quiet the machine was."""
+    rates, sustained = rows.gemm_gflops.dropna(), rows.sustained_gflops.dropna()
     speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
     if len(sustained):
         speed += f", and beside the longest {sustained.min():.0f} to {sustained.max():.0f} GF/s sustained"
     marked = f"{(rows.foreign > FOREIGN).sum()} of {rows.seconds.notna().sum()} measurements had others on the machine"
     when = f"from {rows.measured_at.min()} to {rows.measured_at.max()}, engine {rows.engine[0]}"
+    return f"On {rows.processor[0]}, {when}; {speed}; {marked}"
+
+
+def _circumstances(rows: pd.DataFrame) -> list[str]:
+    apart = spreads(rows)
     spread = f"Times of this engine in rounds of one case lay apart by a factor of {apart.median():.2f} in the median"
     faster = "; ".join(
         f"{row.contender} at {row.net}, {MODES[row.output]}, N = {row.points}, {row.ratio:.2f} times as long"
@@ -76,7 +95,7 @@ def _circumstances(rows: pd.DataFrame) -> list[str]:
         for row in rows[rows.note.notna()].itertuples()
     )
     return [
-        f"On {rows.processor[0]}, {when}; {speed}; {marked}. {spread}, by {apart.max():.2f} at most.",
+        f"{_where(rows)}. {spread}, by {apart.max():.2f} at most.",
         *("", f"Faster than this engine: {faster or 'none'}.", "", f"Not timed: {failed or 'none'}."),
     ]
 
