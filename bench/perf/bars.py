@@ -1,7 +1,5 @@
 """What the kernel engine is meant to reach, beside what it reached: ratios within one case."""
 
-import math
-
 import pandas as pd
 
 DEEP = ("convnet", "resnet18", "wrn-16", "wrn-28")
@@ -34,7 +32,7 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     would be if products and convolutions took the time they take, and nothing else did; `operations_alone`, if nothing
     took time but torch's operations, sums, copies and elementwise ones included. `limit`: what keeps a bar from being
     met in every round.
-    At the thesis' size `sustained` is the share of that rate that products in a row kept up right after the work.
+    At the thesis' size `of_sustained` is the share had of the rate that products in a row kept up right after the work.
     """
     rows, fraction = [], fractions(table)
     for wanted_nets, output, points, peer, ratio, share in BARS:
@@ -73,7 +71,7 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
             "had": fraction[number],
             "wanted_memory": GIB,
             "memory": row.peak_gib,
-            "sustained": row.sustained_gflops / table.gemm_gflops.max(),
+            "of_sustained": fraction[number] * table.gemm_gflops.max() / row.sustained_gflops,
         }
         had |= _in_rounds(FRACTION, fraction[number] * row.seconds / rounds_of(table.loc[[number]]).min(), had["had"])
         had["met"] = _met(had, row.peak_gib <= GIB)
@@ -147,8 +145,6 @@ def _limit(row: dict) -> str:
         return "memory" if row["met"] == "no" else "the machine's noise"
     if row["at_gemm_speed"] < row["wanted"]:
         return "the machine's GEMM rate"
-    if row["had"] / row.get("sustained", math.inf) >= row["wanted"]:
-        return "the GEMM rate that the machine sustains"
     if row["products_alone"] < row["wanted"]:
         return "torch's products"
     return "torch's other operations" if row["operations_alone"] < row["wanted"] else "overhead"

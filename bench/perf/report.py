@@ -11,6 +11,13 @@ from bench.perf.figure import CASE, MODES
 from bench.perf.quiet import FOREIGN
 
 PERF = ROOT / "results/perf"
+VERDICTS = {
+    "yes": "met in every round",
+    "undecided": "met in some rounds only",
+    "no": "missed",
+    "peer failed": "without a result of the peer",
+    "not measured": "not measured",
+}
 
 
 def titles(*names: str) -> list[str]:
@@ -32,17 +39,16 @@ def kernel_speed() -> str:
             found = row.group == "peers" and row.Index in ratios.index
             cells += [f"{ratio:.2f}" for ratio in ratios.loc[row.Index]] if found else ["", ""]
         lines.append(f"| {' | '.join([*cells, f'{row.gemm_fraction:.0%}'])} |")
-    return "\n".join([_in_short(PERF), "", *lines, "", *_circumstances(rows)])
+    return "\n".join([*_in_short(PERF), "", *lines, "", *_circumstances(rows)])
 
 
 def kernel_elsewhere() -> str:
     """The same in short from other machines, each with a folder of its own."""
-    lines = []
+    parts = []
     for folder in sorted(path.parent for path in PERF.glob("*/kernels.csv")):
         where = _where(pd.read_csv(folder / "kernels.csv"))
-        link = f"[{folder.name}]({folder.relative_to(ROOT)}/kernels.csv)"
-        lines.append(f"- {link}: {_in_short(folder)} {where}.")
-    return "\n".join(lines)
+        parts += [*_in_short(folder), "", f"{where} ([all]({folder.relative_to(ROOT)}/kernels.csv))."]
+    return "\n".join(parts)
 
 
 def _beside(rows: pd.DataFrame, contenders: tuple[str, ...]) -> pd.DataFrame:
@@ -54,22 +60,18 @@ def _beside(rows: pd.DataFrame, contenders: tuple[str, ...]) -> pd.DataFrame:
     return (best[["seconds", "peak_gib"]] / ours[["seconds", "peak_gib"]]).dropna()
 
 
-def _in_short(folder: Path) -> str:
+def _in_short(folder: Path) -> list[str]:
+    """A table of the least and the largest ratios over convolutional nets, and how many targets are met."""
     rows, bars = (pd.read_csv(folder / f"{name}.csv") for name in ("kernels", "kernels-bars"))
-    beside = {peer: _beside(rows, names) for peer, names in PEERS.items()}
-    sentences = []
-    for peer, ratios in beside.items():
-        for output, name in MODES.items():
-            deep = ratios[ratios.index.isin(DEEP, "net") & ratios.index.isin([output], "output")]
-            each = (deep[deep.index.isin([n], "points")].seconds for n in (32, 256))
-            spans = [f"{found.min():.1f} to {found.max():.1f} times" for found in each if len(found)]
-            sentences.append(f"{peer} takes {' and '.join(spans)} as long for the {name} of convolutional nets")
-    large = beside["neural-tangents"].query("output == 'full' and points == 256 and net in @DEEP").peak_gib
+    lines = titles("convolutional nets", "kernel", "N", "times as long", "times as much memory", "nets")
+    for peer, names in PEERS.items():
+        ratios = _beside(rows, names).query("net in @DEEP").reset_index()
+        for (output, n), some in ratios.groupby(["output", "points"]):
+            spans = (f"{some[what].min():.1f} to {some[what].max():.1f}" for what in ("seconds", "peak_gib"))
+            lines.append(f"| {peer} | {MODES[output]} | {n} | {' | '.join(spans)} | {len(some)} of {len(DEEP)} |")
     counts = bars.met.value_counts()
-    met = "; ".join(f"{count} {word}" for word, count in counts.items() if word != "yes")
-    memory = f"neural-tangents' eNTK at N = 256 takes {large.min():.1f} to {large.max():.1f} times as much memory"
-    targets = f"Of {len(bars)} targets set for this engine, {counts.get('yes', 0)} are met ({met})"
-    return f"{'; '.join(sentences)} (at N = 32 and N = 256). {memory}. {targets}."
+    words = "; ".join(f"{counts[met]} {word}" for met, word in VERDICTS.items() if met in counts)
+    return [*lines, "", f"Of {len(bars)} targets: {words}."]
 
 
 def _where(rows: pd.DataFrame) -> str:
@@ -78,9 +80,9 @@ def _where(rows: pd.DataFrame) -> str:
     speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
     if len(sustained):
         speed += f", and beside the longest {sustained.min():.0f} to {sustained.max():.0f} GF/s sustained"
-    marked = f"{(rows.foreign > FOREIGN).sum()} of {rows.seconds.notna().sum()} measurements had others on the machine"
+    marked = f"{(rows.foreign > FOREIGN).sum()} of {rows.seconds.notna().sum()} measurements"
     when = f"from {rows.measured_at.min()} to {rows.measured_at.max()}, engine {rows.engine[0]}"
-    return f"On {rows.processor[0]}, {when}; {speed}; {marked}"
+    return f"On {rows.processor[0]}, {when}; {speed}; in {marked} others used more than {FOREIGN:.0%} of the machine"
 
 
 def _circumstances(rows: pd.DataFrame) -> list[str]:
@@ -94,7 +96,10 @@ def _circumstances(rows: pd.DataFrame) -> list[str]:
         f"{row.contender} at {row.net}, {MODES[row.output]}, N = {row.points}: {row.note.removesuffix('.')}"
         for row in rows[rows.note.notna()].itertuples()
     )
+    sizes = rows[rows.group == "peers"].drop_duplicates(["net", "width"])
+    parameters = ", ".join(f"{row.net} {row.width} has {row.parameters:,.0f}" for row in sizes.itertuples())
     return [
+        *(f"The number after a net is its width; of parameters {parameters}.", ""),
         f"{_where(rows)}. {spread}, by {apart.max():.2f} at most.",
         *("", f"Faster than this engine: {faster or 'none'}.", "", f"Not timed: {failed or 'none'}."),
     ]
@@ -104,7 +109,7 @@ def kernel_bars() -> str:
     """The targets of the engine, what it reached, and what is in the way."""
     lines = titles(
         *("net", "kernel", "N", "against", "target", "speed-up", "in rounds", "at GEMM speed", "products alone"),
-        *("operations alone", "memory", "met", "limit"),
+        *("operations alone", "of the sustained rate", "memory", "met", "limit"),
     )
     for row in pd.read_csv(PERF / "kernels-bars.csv").itertuples():
         limit = row.against == "GEMM limit"
@@ -115,7 +120,8 @@ def kernel_bars() -> str:
         speeds = (f"{speed:.1f}x" for speed in (row.at_gemm_speed, row.products_alone, row.operations_alone))
         within = f"{row.low:.2f}x to {row.high:.2f}x" * (row.rounds > 0)
         cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", within)
-        cells = (*cells, *speeds, memory) if pd.notna(row.had) else (wanted, *[""] * 6)
+        sustained = f"{row.of_sustained:.2f}x" if pd.notna(row.of_sustained) else ""
+        cells = (*cells, *speeds, sustained, memory) if pd.notna(row.had) else (wanted, *[""] * 7)
         met = f"in {row.rounds_met:.0f} of {row.rounds:.0f} rounds" if row.met == "undecided" else row.met
         case = f"| {row.net} | {MODES[row.output]} | {row.points:,} | {row.against}"
         lines.append(f"{case} | {' | '.join(cells)} | {met} | {'' if pd.isna(row.limit) else row.limit} |")
