@@ -280,7 +280,7 @@ def test_symmetric_positive_definite_and_independent_of_batching(kind, activatio
 @pytest.mark.parametrize("activation", ["relu", "erf"])
 @pytest.mark.parametrize("shape", [(5, 3, 32, 32), (5, 1, 2, 1)])
 def test_duplicates_give_the_diagonal(kind, activation, shape):
-    """Also in another batch, beside a zero image: the fully-connected ReLU net's exactly, others up to a rounding, of
+    """Also in another batch, beside a zero image: the fully-connected ReLU net's exactly, others up to roundings, of
     the ConvNet's sum over positions in another order, or of an arctangent that is vectorised or not, by its place.
     """
     exactly = (kind, activation) == ("fcn", "relu")
@@ -290,7 +290,7 @@ def test_duplicates_give_the_diagonal(kind, activation, shape):
     apart = KERNELS[kind](x, x[[2, 2, 4]], depth=3, activation=activation, budget=2**18)
     for one, two in zip(whole, apart, strict=True):
         assert torch.isfinite(two).all()
-        torch.testing.assert_close(two[2, :2], one[2, 2].expand(2), rtol=0 if exactly else 1e-15, atol=0)
+        torch.testing.assert_close(two[2, :2], one[2, 2].expand(2), rtol=0 if exactly else 4e-15, atol=0)
         assert torch.equal(two[4], torch.zeros_like(two[4]))
 
 

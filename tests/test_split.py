@@ -14,6 +14,7 @@ from definition import WAYS, assert_close, error_of, every_way, example, jacobia
 from hypothesis import given
 from hypothesis import strategies as st
 from test_nets import build, images, shaken, small
+from torch import nn
 
 from bench import machine
 from bench.kernels import convolution as convolution_module
@@ -40,7 +41,7 @@ def test_any_budget_gives_the_same(way, output):
 
 
 @pytest.mark.parametrize(("spec", "width", "whole"), [("fcn", 32, [3]), ("convnet", 1, [2, 3])])
-def test_few_points_pass_a_fully_connected_net_once(spec, width, whole):
+def test_few_points_pass_a_fully_connected_net_once(spec, width, whole, monkeypatch):
     """Where weights outnumber what a pass takes, the pass that shows the net's shapes is the one that is used."""
     net, x, passed = shaken(build(spec, width, (1, 8, 8), 3)), images(3, (1, 8, 8)).double(), []
     j = jacobian(net, x)
@@ -53,6 +54,26 @@ def test_few_points_pass_a_fully_connected_net_once(spec, width, whole):
     passed.clear()
     assert_close(gram(net, x, x[:2]), theta_of(j, j[:2]))
     assert passed == [2, 3, 2]
+    passed.clear()
+    monkeypatch.setattr(tangents_module, "PASS_BYTES", 64)  # more outputs than one pass is to have
+    monkeypatch.setattr(tangents_module, "PASS_POINTS", 1)
+    assert_close(gram(net, x), theta_of(j, j))
+    assert passed == [2, 1, 1, 1]
+
+
+def test_parameters_outside_of_layers_are_refused_before_all_points_pass():
+    class Scaled(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.flat, self.scale = nn.Flatten(), nn.Parameter(torch.ones(64))
+
+        def forward(self, x):
+            passed.append(len(x))
+            return self.flat(x) * self.scale
+
+    passed = []
+    error_of(lambda: gram(Scaled(), images(9, (1, 8, 8))), "Scaled", "do not know this layer")
+    assert passed == [2]
 
 
 def test_any_budget_gives_the_same_in_float32():

@@ -247,7 +247,8 @@ class Linear(Contracted):
         for i, j in blocks(n1, n2, left is right, side, least):
             g1, g2 = left[0][i], right[0][j]  # (n, S, M C), (m, S, M C)
             gg = g1.flatten(0, 1) @ g2.flatten(0, 1).T  # (n S, m S)
-            aa = self._inputs(left[1][i], right[1][j]).repeat_interleave(s, 1)  # (n, m S): each S times, for long loops
+            aa = self._inputs(left[1][i], right[1][j])  # (n, m)
+            aa = aa.repeat_interleave(s, 1) if s > 1 else aa  # (n, m S): as long as rows of gg, for long inner loops
             theta[i, :, j.start * s : j.stop * s].addcmul_(gg.view(len(g1), s, -1), aa[:, None])
 
     def _inputs(self, a1: Tensor, a2: Tensor) -> Tensor:

@@ -43,9 +43,9 @@ class Tangents:
         _check(net)
         self.norms = FixedNorms(net)
         self.like = next(iter(net.parameters())).detach().new_empty(0)
-        few = x2 is None and self._few(len(x1))
-        probed, f = self._probe(x1 if few else x1[:2])  # not 1, for which torch has only slow convolutions
-        self.first = (probed, f) if few else None
+        once = x2 is None and self._one_pass(len(x1))
+        probed, f = self._probe(x1 if once else x1[:2])  # not 1, for which torch has only slow convolutions
+        self.first = (probed, f) if once else None  # the pass of all points; `plan` forgets it if they are cut
         if f.dim() != 2:
             raise UserError(f"the net's output has shape {tuple(f.shape)}; kernels need (N, O)")
         self.vectors, self.rows = backward_vectors(output, f.shape[1], self.like)  # (B, O), S
@@ -66,14 +66,19 @@ class Tangents:
         if self.readout is not None and len(self.vectors) > 1:
             self._find_tail(probed, f)
 
-    def _few(self, points: int) -> bool:
-        """Whether a pass of so many points takes no more numbers than there are weights, which is known before it for
-        linear layers alone: reading all weights is then most of its cost, so the probe should be the only pass.
+    def _one_pass(self, points: int) -> bool:
+        """Whether the probe takes all points and is used as their pass: where that is small, and reading the weights is
+        most of its cost. Only nets whose layers are all linear tell in advance how many numbers a pass holds.
         """
-        parts = [module for module in self.net.modules() if not list(module.children()) and list(module.parameters())]
-        if not all(type(module) is nn.Linear for module in parts):
+        parts = [module for module in self.net.modules() if next(module.parameters(recurse=False), None) is not None]
+        if not all(type(part) is nn.Linear for part in parts):
             return False
-        return points * sum(sum(part.weight.shape) for part in parts) <= sum(part.weight.numel() for part in parts)
+        held = points * sum(sum(part.weight.shape) for part in parts)  # inputs and outputs
+        outputs = points * sum(part.out_features for part in parts) * self.like.element_size()
+        return held <= sum(part.weight.numel() for part in parts) and outputs <= len(parts) * self._pass_bytes()
+
+    def _pass_bytes(self) -> int:
+        return PASS_BYTES if self.like.device.type == "cpu" else PASS_BYTES_ON_GPU
 
     def _probe(self, x: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
         """A forward pass that shows the layout of images to take from now on: channels last, the faster one for
@@ -117,8 +122,7 @@ class Tangents:
         if budget < least:
             raise UserError(f"budget {budget:,} bytes: one point at a time needs {least:,} bytes")
         budget -= workspace
-        most = PASS_BYTES if self.like.device.type == "cpu" else PASS_BYTES_ON_GPU
-        best = max(PASS_POINTS, most * len(numbers) // (size * sum(z for _, z in numbers)))
+        best = max(PASS_POINTS, self._pass_bytes() * len(numbers) // (size * sum(z for _, z in numbers)))
         self.batch = max(1, min(evenly(n, best), budget // 4 // batch, (budget - cost(1)) // batch))
         self.rest, self.kept, self.cost = budget - self.batch * batch, kept, cost
         for layer in self.layers:
