@@ -78,7 +78,7 @@ def _share(axes: Axes, ours: pd.DataFrame, cases: list[tuple]) -> None:
     rows = [cases.index(case) for case in ours.set_index(CASE).index]
     axes.barh(rows, 100 * ours.gemm_fraction, color=OURS, height=0.6)
     axes.set_xlim(0, 100)
-    axes.set_xlabel("of the GEMM\nlimit (%)")
+    axes.set_xlabel("of the best\nGEMM rate (%)")
 
 
 def _growth(axes: Axes, table: pd.DataFrame, group: str, column: str, label: str) -> None:

@@ -2,6 +2,7 @@
 
 Every contender is a program of its own, so that its peak memory is its own: this module run with a case and a name.
 They work in turns, several rounds (`bench.perf.turns`). Equal nets, equal weights, equal inputs, float32, all cores.
+At the thesis' size the other contender is the machine itself: as many flops, all in products of large matrices.
 Growths include the engine's own rows of cases with peers.
 """
 
@@ -26,7 +27,7 @@ from bench import digest, machine, nets
 from bench.errors import UserError
 from bench.kernels.gram import flops, gram
 from bench.perf import quiet, turns
-from bench.perf.bars import REST, fractions
+from bench.perf.bars import PRODUCTS, REST, fractions
 from bench.perf.peers import python_of
 from bench.perf.program import export
 from bench.progress import say
@@ -34,10 +35,9 @@ from bench.seeds import torch_stream
 
 MEMORY = 16 * 2**30  # bytes; a contender whose Jacobian takes more than half of that is not started
 LIMIT = 240  # seconds; a peer that needs longer is stopped
-FEW, ROUNDS, ROUNDS_OF_MANY = 32, 4, 2  # turns of each contender: up to so many points, and with more
+FEW, ROUNDS, ROUNDS_OF_MANY = 32, 4, 3  # turns of each contender: up to so many points, and with more
 PROFILED = 256  # points, at most: a profile of more takes more memory than the work itself
 FAR = 10  # times as slow as the fastest: a contender that is, after its first turn, has no other
-SUSTAINED = 20.0  # seconds of products in a row, beside work that takes long
 SAME = 1e-3  # relative difference between kernels of contenders, in trace or norm, that are still equal in float32
 SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `other_operations` are all that are not named here, sums, copies and
@@ -62,7 +62,7 @@ class Case:
 COLUMNS = [
     *("net", "width", "points", "output", "classes", "group", "contender", "note", "parameters", "seconds", "at_least"),
     *("seconds_by_round", "repeats", "foreign", "peak_gib", "trace", "norm"),
-    *("gflop", "gemm_gflops", "sustained_gflops", "gemm_fraction", "compilation"),
+    *("gflop", "gemm_gflops", "gemm_fraction", "compilation"),
     *(*PARTS, *REST, *(f"{part}_gflops" for part in PARTS)),
     *("processor", "engine", "measured_at"),
 ]
@@ -89,7 +89,7 @@ def run(peers: bool, out: Path, only: str | None = None) -> pd.DataFrame:
     rows, engine = _earlier(out, strict=only is not None), _engine()
     names = ["ours", "torch.func", *(("neural-tangents 1", "neural-tangents 3") if peers else ())]
     jobs = [(case, names) for case in sorted(PEERS, key=lambda case: case.points)]  # small ones first
-    jobs += [(case, ["ours"]) for case in (*THESIS, *GROWTH)]
+    jobs += [(case, ["ours", PRODUCTS]) for case in THESIS] + [(case, ["ours"]) for case in GROWTH]
     jobs = [(case, contenders) for case, contenders in jobs if not only or only in str(case)]
     left = [(case, contenders) for case, contenders in jobs if not _whole(rows, case, contenders)]
     if len(left) < len(jobs):
@@ -225,7 +225,7 @@ def _profile_of(case: Case) -> dict:
 def check_agreement(results: dict[str, dict]) -> None:
     """Contenders that were timed must agree on the kernel's trace and on its Frobenius norm, all entries in one."""
     for what in ("trace", "norm"):
-        found = {name: result[what] for name, result in results.items() if "seconds" in result}
+        found = {name: result[what] for name, result in results.items() if "seconds" in result and name != PRODUCTS}
         ours = next(iter(found.values()), 0.0)
         if not all(math.isclose(value, ours, rel_tol=SAME) for value in found.values()):  # not so for nan
             raise UserError(f"contenders differ in the {what} of the kernel: {found}")
@@ -269,14 +269,12 @@ def gemm_rate(size: int = 2048) -> float:
     return 2 * size**3 / quiet.measure(lambda: torch.mm(a, b, out=out), repeats=5).seconds
 
 
-def sustained_rate(seconds: float = SUSTAINED, size: int = 2048) -> float:
-    """The rate of products one after the other for so long, in flop/s: a machine may not keep its best one up."""
+def multiply(flop: float, size: int = 2048) -> None:
+    """So many flops, in products of square matrices one after the other."""
     a, b = torch.randn(2, size, size)
-    out, start, done = torch.empty(size, size), time.perf_counter(), 0
-    while time.perf_counter() - start < seconds:
+    out = torch.empty(size, size)
+    for _ in range(round(flop / (2 * size**3))):
         torch.mm(a, b, out=out)
-        done += 1
-    return done * 2 * size**3 / (time.perf_counter() - start)
 
 
 def profile(work: Callable[[], object]) -> dict[str, float]:
@@ -326,16 +324,23 @@ def main(case: Case, contender: str) -> None:
         if contender == "ours":
             found |= {"gflop": flops(net, x, output=case.output) / 1e9, "gemm_gflops": gemm_rate() / 1e9}
             found["engine"] = engine
-            if found["seconds"] > turns.ONCE:
-                found["sustained_gflops"] = sustained_rate() / 1e9
         return found
+
+    def find_products() -> dict:
+        flop = flops(net, x, output=case.output)
+
+        def work() -> float:
+            multiply(flop)
+            return math.nan  # no kernel, no trace
+
+        return turns.timed(work) | {"gflop": flop / 1e9}
 
     def find_profile() -> dict:
         last.clear()
         some = x[:PROFILED]
         return profile(lambda: gram(net, some, output=case.output))
 
-    turns.serve(time=find, profile=find_profile)
+    turns.serve(time=find_products if contender == PRODUCTS else find, profile=find_profile)
 
 
 if __name__ == "__main__":

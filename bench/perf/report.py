@@ -6,7 +6,7 @@ from pathlib import Path
 import pandas as pd
 
 from bench.config import ROOT
-from bench.perf.bars import DEEP, PEERS, REST, behind, spreads
+from bench.perf.bars import DEEP, PEERS, PRODUCTS, REST, behind, spreads
 from bench.perf.figure import CASE, MODES
 from bench.perf.quiet import FOREIGN
 
@@ -31,7 +31,7 @@ def kernel_speed() -> str:
     ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))].sort_values(CASE)
     beside = {peer: _beside(rows, names) for peer, names in PEERS.items()}
     columns = [f"{peer}: times as {what}" for peer in PEERS for what in ("long", "much memory")]
-    lines = titles("net", "kernel", "N", "seconds", "GiB", *columns, "of the GEMM limit")
+    lines = titles("net", "kernel", "N", "seconds", "GiB", *columns, "of the best GEMM rate")
     for row in ours.set_index(CASE).itertuples():
         net, width, points, output = row.Index
         cells = [f"{net} {width}", MODES[output], f"{points:,}", f"{row.seconds:.3g}", f"{row.peak_gib:.1f}"]
@@ -47,8 +47,9 @@ def kernel_elsewhere() -> str:
     parts = []
     for folder in sorted(path.parent for path in PERF.glob("*/kernels.csv")):
         where = _where(pd.read_csv(folder / "kernels.csv"))
-        parts += [*_in_short(folder), "", f"{where} ([all]({folder.relative_to(ROOT)}/kernels.csv))."]
-    return "\n".join(parts)
+        lines = [*_in_short(folder), "", f"{where} ([all]({folder.relative_to(ROOT)}/kernels.csv))."]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts)
 
 
 def _beside(rows: pd.DataFrame, contenders: tuple[str, ...]) -> pd.DataFrame:
@@ -76,10 +77,11 @@ def _in_short(folder: Path) -> list[str]:
 
 def _where(rows: pd.DataFrame) -> str:
     """On which machine, when, of which engine, and how fast and how quiet the machine was."""
-    rates, sustained = rows.gemm_gflops.dropna(), rows.sustained_gflops.dropna()
+    rates, products = rows.gemm_gflops.dropna(), rows[rows.contender == PRODUCTS]
     speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
-    if len(sustained):
-        speed += f", and beside the longest {sustained.min():.0f} to {sustained.max():.0f} GF/s sustained"
+    if len(products):
+        in_a_row = (products.gflop / products.seconds).round(0)
+        speed += f", and of products that took as many flops as N = 1,000 {in_a_row.min():.0f} to {in_a_row.max():.0f}"
     marked = f"{(rows.foreign > FOREIGN).sum()} of {rows.seconds.notna().sum()} measurements"
     when = f"from {rows.measured_at.min()} to {rows.measured_at.max()}, engine {rows.engine[0]}"
     return f"On {rows.processor[0]}, {when}; {speed}; in {marked} others used more than {FOREIGN:.0%} of the machine"
@@ -109,10 +111,10 @@ def kernel_bars() -> str:
     """The targets of the engine, what it reached, and what is in the way."""
     lines = titles(
         *("net", "kernel", "N", "against", "target", "speed-up", "in rounds", "at GEMM speed", "products alone"),
-        *("operations alone", "of the sustained rate", "memory", "met", "limit"),
+        *("operations alone", "memory", "met", "limit"),
     )
     for row in pd.read_csv(PERF / "kernels-bars.csv").itertuples():
-        limit = row.against == "GEMM limit"
+        limit = row.against == PRODUCTS
         memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f}x" if pd.notna(row.memory) else ""
         wanted = f"{row.wanted:g}x"
         if pd.notna(row.wanted_memory):
@@ -120,8 +122,7 @@ def kernel_bars() -> str:
         speeds = (f"{speed:.1f}x" for speed in (row.at_gemm_speed, row.products_alone, row.operations_alone))
         within = f"{row.low:.2f}x to {row.high:.2f}x" * (row.rounds > 0)
         cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", within)
-        sustained = f"{row.of_sustained:.2f}x" if pd.notna(row.of_sustained) else ""
-        cells = (*cells, *speeds, sustained, memory) if pd.notna(row.had) else (wanted, *[""] * 7)
+        cells = (*cells, *speeds, memory) if pd.notna(row.had) else (wanted, *[""] * 6)
         met = f"in {row.rounds_met:.0f} of {row.rounds:.0f} rounds" if row.met == "undecided" else row.met
         case = f"| {row.net} | {MODES[row.output]} | {row.points:,} | {row.against}"
         lines.append(f"{case} | {' | '.join(cells)} | {met} | {'' if pd.isna(row.limit) else row.limit} |")
