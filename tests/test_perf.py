@@ -362,7 +362,7 @@ def test_the_machine_multiplies_as_much_as_the_engine_in_turns(monkeypatch):
     found = kernels.measured(kernels.Case("wrn-16", 1, 8), ["ours", bars.PRODUCTS])
     ours, products = found["ours"], found[bars.PRODUCTS]
     assert products["gflop"] == ours["gflop"] > 0
-    assert float(products["seconds_by_round"]) == pytest.approx(products["seconds"], rel=1e-5, nan_ok=True)
+    assert products["seconds"] > 0  # of its round: nan if others used the machine meanwhile
 
 
 def test_rounds_show_the_spread():
@@ -376,7 +376,7 @@ def test_rounds_show_the_spread():
 @pytest.mark.parametrize("kept", ["ours", "torch.func", "nobody"])
 def test_a_run_hardly_begun_has_its_table_and_figure(kept):
     some = table()[lambda frame: frame.contender == kept].reindex(columns=kernels.COLUMNS)
-    assert set(bars.bars(some)[lambda frame: frame.against != bars.PRODUCTS].met) == {"not measured"}
+    assert set(bars.bars(some).met) == {"not measured"}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert figure.draw(some).axes

@@ -35,9 +35,9 @@ def bars(table: pd.DataFrame) -> pd.DataFrame:
     met in every round.
     """
     rows, fraction = [], fractions(table)
+    cases = table[table.group.isin(("peers", "thesis size"))]
     for wanted_nets, output, points, peer, ratio, share in BARS:
         for net in wanted_nets:
-            cases = table[table.group.isin(("peers", "thesis size"))]
             case = cases[(cases.net == net) & (cases.output == output) & (cases.points == points)]
             ours = _fastest(case[case.contender == "ours"])
             peers = case[case.contender.isin(PEERS.get(peer, (peer,)))]

@@ -43,7 +43,7 @@ def kernel_speed() -> str:
 
 
 def kernel_elsewhere() -> str:
-    """The same in short from other machines, each with a folder of its own."""
+    """The same in short from other machines and earlier runs, each with a folder of its own."""
     parts = []
     for folder in sorted(path.parent for path in PERF.glob("*/kernels.csv")):
         where = _where(pd.read_csv(folder / "kernels.csv"))
@@ -80,8 +80,8 @@ def _where(rows: pd.DataFrame) -> str:
     rates, products = rows.gemm_gflops.dropna(), rows[rows.contender == PRODUCTS]
     speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
     if len(products):
-        in_a_row = (products.gflop / products.seconds).round(0)
-        speed += f", and of products that took as many flops as N = 1,000 {in_a_row.min():.0f} to {in_a_row.max():.0f}"
+        in_a_row = products.gflop / products.seconds
+        speed += f", and {in_a_row.min():.0f} to {in_a_row.max():.0f} GF/s over as many flops as N = 1,000 takes"
     marked = f"{(rows.foreign > FOREIGN).sum()} of {rows.seconds.notna().sum()} measurements"
     when = f"from {rows.measured_at.min()} to {rows.measured_at.max()}, engine {rows.engine[0]}"
     return f"On {rows.processor[0]}, {when}; {speed}; in {marked} others used more than {FOREIGN:.0%} of the machine"
