@@ -175,8 +175,8 @@ class GainRows(Rows):
     def keep(self, a, kept):
         j = kept[0].view(len(a), self.site.backwards, -1)  # (n, B, d)
 
-        def take(b, g):
-            j[:, b] = g * a
+        def take(g):  # (B, n, d)
+            j.copy_((g * a).transpose(0, 1))
 
         return take
 

@@ -1,7 +1,8 @@
 """Neural tangent kernels, empirical and of infinite width, and regression with them.
 
     gram.py         Theta = J J^T of a net on data: the full eNTK, the pNTK, a single output, the trace; start here
-    tangents.py     what a net's layers keep of given points: hooks, backward passes, checks
+    tangents.py     what a net's layers keep of given points: hooks, passes, checks
+    backward.py     a backward pass of all outputs in lockstep, along autograd's graph
     layers.py       what each layer type adds to Theta, derived from J J^T
     convolution.py  the same for convolutions, in three ways, and the rule that chooses
     tail.py         the same for the convolution before mean and read-out: one gradient does for all outputs

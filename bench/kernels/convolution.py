@@ -89,7 +89,8 @@ class Convolution(Layer):
 
     def temporaries(self):
         _, t, d = self.sizes(self.site)
-        return 2 * t * d  # windows, each number kw times, and patches, kh kw times
+        # Windows, each number kw times, and patches, kh kw times; gradients sorted by position, if they are not so
+        return 2 * t * d + self.site.backwards * self.site.z[0] * t
 
     @staticmethod
     def sizes(site: Site) -> tuple[int, int, int]:
@@ -128,33 +129,30 @@ class ConvRows(Convolution, Rows):
         pieces = [(self.site.rows, mc * d // self.pieces)] * self.pieces  # (S, M C D), or (S, M C kw C_in) each
         return pieces * self.weight + [(self.site.rows, mc)] * self.bias
 
-    def prepare(self, batch, workspace):
-        if self.weight and self.site.backwards > 1:
-            c, height, width = self.site.z
-            self.stack = self.site.empty(batch, height * width, self.site.backwards, c)  # once: new pages are slow
-
     def keep(self, a, kept):
         n, many = len(a), self.site.backwards
-        bias = kept[-1].view(n, many, -1)  # (n, B, C), if there is one
 
-        def take(b, g):
+        def take(g):  # (B, n, C, H, W)
             if self.bias:
-                torch.sum(g, (2, 3), out=bias[:, b])
-            g = by_position(g)  # (n, T, C)
+                kept[-1].view(n, many, -1).copy_(g.sum((3, 4)).transpose(0, 1))  # (n, B, C)
             if self.weight and many > 1:
-                self.stack[:n, :, b] = g
-                g = self.stack[:n].flatten(2)  # (n, T, B C)
-            if self.weight and b == many - 1:
-                self._form(a, g, kept)
+                self._form_all(a, by_position(g).mT, kept[0].view(n, many, g.shape[2], -1))
+            elif self.weight:
+                self._form_one(a, by_position(g[0]).mT, kept)
 
         return take
 
-    def _form(self, a: Tensor, g: Tensor, kept: Kept) -> None:
-        """Rows G P from all gradients of n points, (n, T, B C)."""
-        n, _, bc = g.shape
-        patches = self.patches(a) if self.pieces > 1 else [self.patches.whole(a)]
-        for piece, p in zip(kept, patches, strict=False):
-            torch.bmm(g.transpose(1, 2), p, out=piece.view(n, bc, -1))  # (n, B C, D or kw C_in)
+    def _form_all(self, a: Tensor, g: Tensor, rows: Tensor) -> None:
+        """Rows G P (n, B, C, D) of n points from all B gradients (B, n, C, T): B products with the same patches, which
+        stay in the caches. Side by side, (B C, T), the gradients would make one larger product, but for a copy.
+        """
+        for k, p in enumerate(self.patches.whole(a)):  # (T, D)
+            torch.bmm(g[:, k], p.expand(len(g), -1, -1), out=rows[k])
+
+    def _form_one(self, a: Tensor, g: Tensor, kept: Kept) -> None:
+        """Rows G P of n points from one gradient each, (n, C, T), a row of the kernel at a time."""
+        for piece, p in zip(kept, self.patches(a), strict=False):
+            torch.bmm(g, p, out=piece.view(len(a), g.shape[1], -1))  # (n, C, kw C_in)
 
     def flops(self):
         return sum(self.products_of_rows(self.site)) + self.products_of_bias()
@@ -185,8 +183,8 @@ class ConvFactors(Convolution, Contracted):
         kept[1].copy_(a.permute(0, 2, 3, 1))
         g = kept[0].unflatten(2, (self.site.backwards, -1))  # (n, T, B, C)
 
-        def take(b, gradient):
-            g[:, :, b] = by_position(gradient)
+        def take(gradients):
+            g.copy_(by_position(gradients).permute(1, 2, 0, 3))
 
         return take
 
@@ -245,9 +243,9 @@ class ConvGhost(Convolution, Contracted):
         kept[1].copy_(self.patches.windows(a))
         g = kept[0].view(len(a), self.site.rows, kept[0].shape[2], -1, self.site.z[0])  # (n, S, T, M, C)
 
-        def take(b, gradient):
-            s, m = divmod(b, g.shape[3])
-            g[:, s, :, m] = by_position(gradient)
+        def take(gradients):
+            rows = by_position(gradients).unflatten(0, (self.site.rows, -1))  # (S, M, n, T, C)
+            g.copy_(rows.permute(2, 0, 3, 1, 4))
 
         return take
 
@@ -291,8 +289,8 @@ class ConvGhost(Convolution, Contracted):
 
 
 def by_position(z: Tensor) -> Tensor:
-    """(n, C, H, W) as (n, T, C), without a copy if channels are last in memory."""
-    return z.permute(0, 2, 3, 1).flatten(1, 2)
+    """(..., C, H, W) as (..., T, C), without a copy if channels are last in memory."""
+    return z.movedim(-3, -1).flatten(-3, -2)
 
 
 def convolution(site: Site) -> Layer:

@@ -24,8 +24,7 @@ from torch import Tensor, nn
 from bench.errors import UserError
 
 Kept = list[Tensor]  # what a layer keeps of some points, the points along the first axis of each tensor
-# Of the number b of a backward vector and the gradients g_b of n points (n, *z); by `Linear`, also of all (n, B, *z)
-Take = Callable[[int | slice, Tensor], None]
+Take = Callable[[Tensor], None]  # of the gradients of n points for all backward vectors, (B, n, *z)
 
 FEW_COLUMNS = 512  # rows of J narrower than this are joined before their Gram matrix: it is memory-bound below
 LONGEST = 12288  # columns of J in one product, at most
@@ -231,8 +230,8 @@ class Linear(Contracted):
         kept[1].copy_(a)
         g = kept[0].view(len(a), self.site.backwards, -1)  # (n, B, C)
 
-        def take(b, gradient):
-            g[:, b] = gradient
+        def take(gradients):
+            g.copy_(gradients.transpose(0, 1))
 
         return take
 
@@ -299,8 +298,8 @@ class PReLU(Rows):
         j = kept[0].view(len(a), self.site.backwards, -1)  # (n, B, slopes)
         negative = a.clamp(max=0)
 
-        def take(b, g):
-            sums = (g * negative).flatten(2).sum(2) if g.dim() > 2 else g * negative  # (n, C)
-            j[:, b] = sums if j.shape[2] > 1 else sums.sum(1, keepdim=True)
+        def take(g):  # (B, n, C) or (B, n, C, H, W)
+            sums = (g * negative).flatten(3).sum(3) if g.dim() > 3 else g * negative  # (B, n, C)
+            j.copy_((sums if j.shape[2] > 1 else sums.sum(2, keepdim=True)).transpose(0, 1))
 
         return take

@@ -69,12 +69,12 @@ class BatchNorm(Rows):
         j = kept[0].view(len(a), self.site.backwards, -1)  # (n, B, 2 C)
         u = (a - self.mean[:, None, None]) * self.scale[:, None, None] if self.normalise else a  # (n, C, H, W)
 
-        def take(b, g):
-            c = g.shape[1]
-            gamma, beta = j[:, b, :c], j[:, b, -c:]  # (n, C) each; the same where only one of them is trained
-            sums = g.sum((2, 3)) if self.bias or not self.normalise else None
+        def take(g):  # (B, n, C, H, W)
+            c = g.shape[2]
+            gamma, beta = j[..., :c], j[..., -c:]  # (n, B, C) each; the same where only one of them is trained
+            sums = g.sum((3, 4)).transpose(0, 1) if self.bias or not self.normalise else None  # (n, B, C)
             if self.weight:
-                torch.sum(g * u, (2, 3), out=gamma)
+                gamma.copy_((g * u).sum((3, 4)).transpose(0, 1))
             if self.weight and not self.normalise:
                 gamma.sub_(sums * self.mean).mul_(self.scale)
             if self.bias:

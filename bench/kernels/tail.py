@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.autograd.graph import Node
 
+from bench.kernels.backward import over_positions, users_of
 from bench.kernels.convolution import Convolution, by_position
 from bench.kernels.layers import SIDE, Contracted, Site, blocks
 
@@ -43,8 +44,8 @@ class ConvTail(Convolution, Contracted):
         return [(c, d)] * self.weight + [(c, 1)] * self.bias
 
     def keep(self, a, kept):
-        def take(_, mu):  # (n, C, H, W)
-            mu = by_position(mu).transpose(1, 2)  # (n, C, T)
+        def take(mu):  # (1, n, C, H, W)
+            mu = by_position(mu[0]).transpose(1, 2)  # (n, C, T)
             if self.weight:
                 torch.bmm(mu, self.patches.whole(a), out=kept[0])
             if self.bias:
@@ -75,13 +76,7 @@ def in_tail(zs: list[Tensor], phi: Tensor, f: Tensor) -> list[bool]:
     By autograd's graph: on all ways from z to the mean there is nothing but operations that are CHANNELWISE and have as
     many channels as z. More would mean that the single one of z was repeated.
     """
-    users: dict[Node, list[Node]] = {f.grad_fn: []}
-    todo = [f.grad_fn]
-    while todo:
-        user = todo.pop()
-        for node in (node for node, _ in user.next_functions if node is not None):
-            todo += [] if node in users else [node]
-            users.setdefault(node, []).append(user)
+    users = users_of(f.grad_fn)
     mean = phi.grad_fn
     if users.get(mean) != [f.grad_fn] or not over_positions(mean):
         return [False] * len(zs)
@@ -96,17 +91,3 @@ def _alone(node: Node, channels: int, mean: Node, users: dict[Node, list[Node]])
         return user.name() in CHANNELWISE and result.shape[1] == channels and _alone(user, channels, mean, users)
 
     return all(user is mean or own_way(user) for user in users[node])
-
-
-def over_positions(mean: Node | None) -> bool:
-    """Of maps (n, C, H, W): dimensions 2 and 3, or -2 and -1, which autograd keeps as 2^64 - 2 and 2^64 - 1."""
-    return mean is not None and mean.name() == "MeanBackward1" and {k % 4 for k in mean._saved_dim} == {2, 3}
-
-
-def spread_channels_last(gradients: tuple[Tensor], _: tuple[Tensor]) -> tuple[Tensor]:
-    """A hook for a mean over positions, whose gradients (n, C, H, W) come channels first, the same at every position.
-
-    The engine's other maps are channels last, and an operation on one map of each kind takes five times as long.
-    """
-    (g,) = gradients
-    return (g[:, :, :1, :1].expand_as(g).contiguous(memory_format=torch.channels_last),)

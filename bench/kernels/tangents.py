@@ -1,26 +1,28 @@
-"""From a net and points to what its layers keep of them: hooks for inputs and outputs, backward passes, checks.
+"""From a net and points to what its layers keep of them: hooks for inputs and outputs, a backward pass, checks.
 
-Hooks record what every layer sees, a, and returns, z; autograd gives df/dz for all layers at once, one backward pass
-per backward vector, without any weight gradient. What a net must be for this, see `bench.nets`; what it is not is said.
+Hooks record what every layer sees, a, and returns, z; `backward` gives df/dz for layer after layer, of all backward
+vectors at once, without any weight gradient. What a net must be for this, see `bench.nets`; what it is not is said.
 """
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from bench.errors import UserError
+from bench.kernels.backward import backward
 from bench.kernels.convolution import Convolution, convolution
-from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, Take, add_rows, evenly
+from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, add_rows, evenly
 from bench.kernels.norm import BatchNorm, FixedNorms
-from bench.kernels.tail import ConvTail, in_tail, over_positions, spread_channels_last
+from bench.kernels.tail import ConvTail, in_tail
 
 # Of what one layer returns for the points of one pass, on average: more leaves the caches, less is lost on overheads.
 # A GPU is not full with less than some ten million numbers
 PASS_BYTES, PASS_BYTES_ON_GPU = 2**21, 2**26
-PASS_POINTS = 8  # at least
+PASS_GRADIENTS = 4  # times as much, at most, of the gradients for all backward vectors
+PASS_POINTS = 4  # at least
+LIVE = 4  # gradients of one size that there are at a time, on their way back
 TAIL = 0.25  # of what all layers keep of a point, a ConvTail's share at most
 TILES_ON_DISK = 4  # at least, per side: a kill loses a tenth of the work
 
@@ -39,7 +41,7 @@ class Tangents:
     def __init__(self, net: nn.Module, x1: Tensor, x2: Tensor | None, output: str | int, layers: Sequence[str] | None):
         if not len(x1) or (x2 is not None and not len(x2)):
             raise UserError("a kernel needs at least one point on either side")
-        self.net, self.modules, self.partly = net, _selected(net, layers), layers is not None
+        self.net, self.modules = net, _selected(net, layers)
         _check(net)
         self.norms = FixedNorms(net)
         self.like = next(iter(net.parameters())).detach().new_empty(0)
@@ -109,8 +111,10 @@ class Tangents:
         """Points per tile, the most that the budget allows; sets points per batch, and what is left for tiles."""
         size, b, s = self.like.element_size(), len(self.vectors), self.rows
         numbers = [(math.prod(layer.site.a), math.prod(layer.site.z)) for layer in self.layers]
-        # What a point costs in a batch: activations, gradients and their stacks; what layers use in turn
-        batch = size * (sum(2 * a + (4 + b) * z for a, z in numbers) + max(each.temporaries() for each in self.layers))
+        # What a point costs in a batch: activations; gradients on their way, in two branches; what layers use in turn
+        gradients = LIVE * b * max(max(each) for each in numbers)
+        in_turn = max(each.temporaries() for each in self.layers)
+        batch = size * (sum(2 * a + 2 * z for a, z in numbers) + gradients + in_turn)
         kept = size * sum(_size(layer) for layer in self.layers)
 
         def cost(tile: int) -> int:
@@ -122,7 +126,8 @@ class Tangents:
         if budget < least:
             raise UserError(f"budget {budget:,} bytes: one point at a time needs {least:,} bytes")
         budget -= workspace
-        best = max(PASS_POINTS, self._pass_bytes() * len(numbers) // (size * sum(z for _, z in numbers)))
+        largest = max(1, b / PASS_GRADIENTS) * size * sum(z for _, z in numbers) / len(numbers)
+        best = max(PASS_POINTS, int(self._pass_bytes() // largest))
         self.batch = max(1, min(evenly(n, best), budget // 4 // batch, (budget - cost(1)) // batch))
         self.rest, self.kept, self.cost = budget - self.batch * batch, kept, cost
         for layer in self.layers:
@@ -150,57 +155,15 @@ class Tangents:
         (seen, f), self.first = self.first or self._forward(x), None
         if not f.isfinite().all():
             raise UserError("the net's outputs are not finite; are its inputs?")
-        dense = all(isinstance(layer, Linear) for layer in self.layers)
-        phi = None if self.readout is None else seen[self.readout][0]  # (n, d)
-        if not dense and phi is not None and over_positions(phi.grad_fn):
-            phi.grad_fn.register_hook(spread_channels_last)
-        wanted, ends = [], []
+        tails, others = [], []  # what takes gradients, and of which z
         for layer, (a, z), k in zip(self.layers, seen, kept, strict=True):
             take = layer.keep(a.detach(), k)
-            if isinstance(layer, ConvTail):
-                take(0, *torch.autograd.grad(phi, z, torch.ones_like(phi), retain_graph=True))
-            elif take:
-                wanted.append((take, z))
-            # Where a pass may end: on its way there it meets all z between, and their hooks. That is at layers before
-            # which nothing is trained, or at every layer if some are left out, since ways between may miss others
-            if not isinstance(layer, Readout) and (self.partly or not a.requires_grad):
-                ends.append(z)
-        if not wanted:
-            return
-        if f.requires_grad and dense:
-            self._backward_at_once(f, wanted)
-        else:  # convolutions gain nothing from that
-            self._backward_in_turn(f, wanted, ends)
-
-    def _backward_at_once(self, f: Tensor, wanted: list[tuple[Take, Tensor]]) -> None:
-        """Gradients of all v_b . f in one pass, with larger products."""
-        vectors = self.vectors[:, None].expand(-1, *f.shape)  # (B, n, O)
-        zs = [z for _, z in wanted]
-        stacked = torch.autograd.grad(f, zs, vectors, is_grads_batched=True, allow_unused=True)  # (B, n, *z) each
-        for (take, z), gradients in zip(wanted, stacked, strict=True):
-            take(slice(None), torch.zeros_like(z)[:, None] if gradients is None else gradients.transpose(0, 1))
-
-    def _backward_in_turn(self, f: Tensor, wanted: list[tuple[Take, Tensor]], ends: list[Tensor]) -> None:
-        """One pass per v_b; each layer takes its gradient as soon as there is one, while it is in the caches."""
-        b, reached = 0, set()
-
-        def hook(k: int, g: Tensor) -> None:
-            reached.add(k)
-            wanted[k][0](b, g)
-
-        hooks = [z.register_hook(partial(hook, k)) for k, (_, z) in enumerate(wanted)]
-        try:
-            for b, vector in enumerate(self.vectors):  # the hooks read b
-                reached.clear()
-                more = b + 1 < len(self.vectors)
-                if f.requires_grad:
-                    torch.autograd.grad(f, ends, vector.expand_as(f), retain_graph=more, allow_unused=True)
-                for k in set(range(len(wanted))) - reached:  # f does not depend on what these return
-                    take, z = wanted[k]
-                    take(b, torch.zeros_like(z))
-        finally:
-            for each in hooks:  # they hold what they are attached to: the graph would live on
-                each.remove()
+            if take:
+                (tails if isinstance(layer, ConvTail) else others).append((take, z))
+        if tails:
+            phi = seen[self.readout][0]  # (n, C)
+            backward(phi, torch.ones_like(phi)[None], tails)
+        backward(f, self.vectors[:, None].expand(-1, *f.shape), others)
 
     def add(self, theta: Tensor, left: list[Kept], right: list[Kept], tick: Callable[[], None]) -> None:
         """theta (N1 S, N2 S) += J J'^T, layer by layer; where right is left, only on and above the diagonal."""

@@ -1,0 +1,130 @@
+"""Backward passes in lockstep, against autograd's own, vector by vector."""
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from bench.kernels import backward as backward_module
+from bench.kernels.backward import RULES, backward, users_of
+
+SHAPE = (3, 4, 6, 5)  # n points, C channels, H, W
+B = 2
+
+
+def random(*shape):
+    return torch.randn(shape, dtype=torch.float64, generator=torch.Generator().manual_seed(sum(shape)))
+
+
+class Twice(torch.autograd.Function):
+    """2 a for the first, and nothing passed on to the second, whose gradient is thus zero."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        return 2 * a + b
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g, None
+
+
+def parts(z):
+    first, _, third = z.split([1, 1, 2], 1)
+    return first * third
+
+
+# With a rule of their own: all but the last arguments of a rule are met by one of these
+RULED = {
+    "convolution": lambda z: F.conv2d(z, random(2, 4, 3, 3), random(2), padding=1),
+    "stride 2": lambda z: F.conv2d(z, random(2, 4, 3, 3), stride=2),
+    "strip": lambda z: F.conv2d(z, random(2, 4, 1, 3), stride=(1, 2), padding=(0, 1)),
+    "groups": lambda z: F.conv2d(z, random(2, 2, 3, 3), groups=2, dilation=2),
+    "relu": F.relu,
+    "sum": lambda z: z + F.relu(z),
+    "difference": lambda z: torch.add(F.relu(z), z, alpha=-3),
+    "affine": lambda z: torch.addcmul(random(4, 1, 1), z, random(4, 1, 1), value=2),
+    "mean": lambda z: z.mean((2, 3)),
+    "mean, from the end": lambda z: z.mean((-1, -2), keepdim=True),
+    "linear": lambda z: F.linear(z.mean((2, 3)), random(6, 4), random(6)),
+    "linear without bias": lambda z: F.linear(z.mean((2, 3)), random(6, 4)),
+}
+OTHERS = {
+    "maximum": lambda z: F.max_pool2d(z, 2),
+    "average": lambda z: F.avg_pool2d(z, 2),
+    "tanh": torch.tanh,
+    "view": lambda z: z.reshape(len(z), -1)[:, ::2],
+    "product": lambda z: z * F.relu(z),
+    "broadcast": lambda z: z + z[:, :1] + z.mean(),
+    "transposed convolution": lambda z: F.conv_transpose2d(z, random(4, 2, 3, 3)),
+    "one dimension": lambda z: F.conv1d(z.flatten(2), random(2, 4, 3)),
+    "mean over channels": lambda z: z.mean((1, 2)),
+    "parts": parts,
+    "parts joined": lambda z: torch.cat([*z.unbind(1)], 1),
+    "function": lambda z: Twice.apply(F.relu(z), z),
+    "affine, broadcast": lambda z: torch.addcmul(random(4, 1, 1), z[:, :1], random(4, 1, 1)),
+}
+
+
+def found(f, zs, gradients):
+    """What `backward` gives, by z."""
+    taken = {}
+    backward(f, gradients, [(lambda g, k=k: taken.update({k: g.clone()}), z) for k, z in enumerate(zs)])
+    return [taken[k] for k in range(len(zs))]
+
+
+def expected(f, zs, gradients):
+    """The same by autograd, one vector at a time."""
+    passes = [torch.autograd.grad(f, zs, g, retain_graph=True, materialize_grads=True) for g in gradients]
+    return [torch.stack(each) for each in zip(*passes, strict=True)]
+
+
+def assert_same(f, zs):
+    gradients = random(B, *f.shape)
+    for one, other in zip(found(f, zs, gradients), expected(f, zs, gradients), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("name", [*RULED, *OTHERS])
+def test_each_operation_passes_on_what_autograd_does(name, layout):
+    z = 3 * random(*SHAPE).contiguous(memory_format=layout).requires_grad_()
+    assert_same((RULED | OTHERS)[name](z), [z])
+
+
+@pytest.mark.parametrize("name", RULED)
+def test_rules_do_without_a_pass_per_vector(name, monkeypatch):
+    monkeypatch.setattr(backward_module, "_one_by_one", None)
+    z = 3 * random(*SHAPE).requires_grad_()
+    assert_same(RULED[name](z), [z])
+
+
+def test_every_rule_is_tested():
+    met = set()
+    for operation in RULED.values():
+        met |= {node.name() for node in users_of(operation(3 * random(*SHAPE).requires_grad_()).grad_fn)}
+    assert {name for name, _ in RULES} <= met
+
+
+def test_gradients_of_all_results_on_many_ways():
+    first = 3 * random(*SHAPE).requires_grad_()
+    second = F.conv2d(F.relu(first), random(4, 4, 3, 3), padding=1)
+    third = F.conv2d(F.relu(second) + first, random(4, 4, 1, 1)) + first
+    f = F.linear((second * third).mean((2, 3)) + first.mean((2, 3)), random(5, 4))
+    assert_same(f, [first, second, third])
+    assert_same(f, [second])
+    assert_same(f, [f])
+
+
+def test_what_a_result_does_not_depend_on_has_gradients_of_zero():
+    z, other = (3 * random(*SHAPE).requires_grad_() for _ in range(2))
+    f = z.mean((2, 3))
+    gradients = random(B, *f.shape)
+    assert [each.abs().max() > 0 for each in found(f, [z, other], gradients)] == [True, False]
+    (nothing,) = found(f.detach(), [z], gradients)
+    assert nothing.shape == (B, *SHAPE)
+    assert not nothing.any()
+
+
+def test_gradients_need_no_memory_of_their_own_way_back():
+    z = 3 * random(*SHAPE).requires_grad_()
+    (g,) = found(F.relu(z).mean((2, 3)), [z], random(B, *SHAPE[:2]))
+    assert not g.requires_grad
