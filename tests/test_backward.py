@@ -5,7 +5,7 @@ import torch
 import torch.nn.functional as F
 
 from bench.kernels import backward as backward_module
-from bench.kernels.backward import RULES, backward, users_of
+from bench.kernels.backward import RULES, _ways, backward, largest
 
 SHAPE = (3, 4, 6, 5)  # n points, C channels, H, W
 B = 2
@@ -27,12 +27,26 @@ class Twice(torch.autograd.Function):
         return 2 * g, None
 
 
+class Scaled(torch.autograd.Function):
+    """k a + c b, of arguments that are not all tensors."""
+
+    @staticmethod
+    def forward(ctx, k, a, constant, c, b):
+        ctx.scales = k, c
+        return k * a + constant + c * b
+
+    @staticmethod
+    def backward(ctx, g):
+        k, c = ctx.scales
+        return None, k * g, None, None, c * g
+
+
 def parts(z):
     first, _, third = z.split([1, 1, 2], 1)
     return first * third
 
 
-# With a rule of their own: all but the last arguments of a rule are met by one of these
+# Operations with a rule of their own
 RULED = {
     "convolution": lambda z: F.conv2d(z, random(2, 4, 3, 3), random(2), padding=1),
     "stride 2": lambda z: F.conv2d(z, random(2, 4, 3, 3), stride=2),
@@ -45,12 +59,14 @@ RULED = {
     "mean": lambda z: z.mean((2, 3)),
     "mean, from the end": lambda z: z.mean((-1, -2), keepdim=True),
     "linear": lambda z: F.linear(z.mean((2, 3)), random(6, 4), random(6)),
+    "linear, scaled": lambda z: torch.addmm(random(6), z.mean((2, 3)), random(4, 6), alpha=3),
     "linear without bias": lambda z: F.linear(z.mean((2, 3)), random(6, 4)),
 }
 OTHERS = {
     "maximum": lambda z: F.max_pool2d(z, 2),
     "average": lambda z: F.avg_pool2d(z, 2),
     "tanh": torch.tanh,
+    "one number": lambda z: z.mean().tanh()[None],
     "view": lambda z: z.reshape(len(z), -1)[:, ::2],
     "product": lambda z: z * F.relu(z),
     "broadcast": lambda z: z + z[:, :1] + z.mean(),
@@ -60,6 +76,14 @@ OTHERS = {
     "parts": parts,
     "parts joined": lambda z: torch.cat([*z.unbind(1)], 1),
     "function": lambda z: Twice.apply(F.relu(z), z),
+    "function of numbers": lambda z: Scaled.apply(2.0, F.relu(z), random(4, 1, 1), 3.0, z),
+    "function, number first": lambda z: Scaled.apply(2.0, z, random(4, 1, 1), 3.0, random(*SHAPE)),
+    "mean of five dimensions": lambda z: z[:, :, None].mean((-2, -1)),
+    "mean of three dimensions": lambda z: z.flatten(1, 2).mean((-2, -1)),
+    "other dtype": lambda z: z.float().relu().double() + z,
+    "complex": lambda z: torch.view_as_real(torch.fft.fft2(z)).relu(),
+    "complex matrix": lambda z: torch.view_as_real((z.mean((2, 3)) + 0j) @ torch.complex(random(4, 6), random(6, 4).T)),
+    "same padding": lambda z: F.conv2d(z, random(2, 4, 2, 2), padding="same"),
     "affine, broadcast": lambda z: torch.addcmul(random(4, 1, 1), z[:, :1], random(4, 1, 1)),
 }
 
@@ -100,8 +124,10 @@ def test_rules_do_without_a_pass_per_vector(name, monkeypatch):
 def test_every_rule_is_tested():
     met = set()
     for operation in RULED.values():
-        met |= {node.name() for node in users_of(operation(3 * random(*SHAPE).requires_grad_()).grad_fn)}
-    assert {name for name, _ in RULES} <= met
+        z = 3 * random(*SHAPE).requires_grad_()
+        f = operation(z)
+        met |= {(node.name(), k) for node, operands in _ways(f.grad_fn, {z.grad_fn}).items() for k in operands}
+    assert set(RULES) <= met
 
 
 def test_gradients_of_all_results_on_many_ways():
@@ -112,6 +138,24 @@ def test_gradients_of_all_results_on_many_ways():
     assert_same(f, [first, second, third])
     assert_same(f, [second])
     assert_same(f, [f])
+
+
+def test_results_of_one_operation():
+    first, _, third = (3 * random(*SHAPE).requires_grad_()).split([1, 1, 2], 1)
+    f = (F.relu(first) * third).mean((2, 3))
+    assert_same(f, [first, third])
+    assert_same(third, [third])
+    assert_same(f, [f, f])
+
+
+def test_the_largest_gradient_on_the_way():
+    z = 3 * random(*SHAPE).requires_grad_()
+    wide = torch.cat([z, z], 1)
+    aside = torch.cat([random(100, *SHAPE[1:]).requires_grad_()] * 2).mean()
+    f = (wide * aside).mean((2, 3))
+    assert largest(f, [z]) == wide.numel()
+    assert largest(f, [f]) == f.numel()
+    assert largest(f.detach(), [z]) == 0
 
 
 def test_what_a_result_does_not_depend_on_has_gradients_of_zero():

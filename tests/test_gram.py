@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_nets import NETS, SPECS, build, images, shaken, small
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 from torch.utils.flop_counter import FlopCounterMode
 
 from bench.kernels import convolution as convolution_module
@@ -393,6 +394,15 @@ class Own(nn.Module):
         return self.head(self.scale * x)
 
 
+class Cut(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(checkpoint(lambda x: self.first(x).tanh(), x.requires_grad_(), use_reentrant=True))
+
+
 def tied():
     net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 4), nn.Linear(4, 2))
     net[2].weight = net[0].weight
@@ -429,6 +439,7 @@ MISTAKES = {
     "in place sum": (Added(), FLAT, ["second: its input"]),
     "twice": (Twice(2), FLAT, ["shared: called 2 times"]),
     "never": (Twice(0), FLAT, ["shared: called 0 times"]),
+    "without gradients": (Cut(), FLAT, ["first: runs without gradients"]),
     "tied": (tied(), FLAT, ["2: shares a parameter with 0"]),
     "nan": (poisoned(float("nan")), FLAT, ["1.weight", "not finite"]),
     "inf": (poisoned(float("-inf")), FLAT, ["1.weight", "not finite"]),

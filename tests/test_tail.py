@@ -99,7 +99,7 @@ class Repeated(nn.Module):
 
 @pytest.mark.parametrize("frozen", ["0.weight", "0.bias", "1.weight", "3.weight"])
 def test_the_tail_of_a_net_that_is_all_tail(frozen):
-    """Backward passes then end at the convolution, which takes no gradient from them."""
+    """The convolution takes the gradient of phi alone, and nothing lies before it."""
     net = nn.Sequential(nn.Conv2d(2, 5, 3), nn.BatchNorm2d(5), Mean(), nn.Linear(5, 3))
     net, x = shaken(net.eval()), images(70, (2, 6, 6)).double()  # more points than in one block
     net.get_parameter(frozen).requires_grad_(False)

@@ -171,7 +171,7 @@ class ConvFactors(Convolution, Contracted):
     POINTS = 64  # whose patches there are at a time
     LANES = 16  # patch entries at a time are a multiple of this: a product with 17 columns is slower than one with 32
 
-    def prepare(self, batch, workspace):
+    def prepare(self, workspace):
         self.workspace = workspace
 
     def room(self):

@@ -79,15 +79,15 @@ class Layer:
         raise NotImplementedError
 
     def temporaries(self) -> int:
-        """How many numbers of scratch memory (`Site.scratch`) a point of a batch takes."""
+        """How many numbers a point of a batch takes while this layer works, beside what is kept."""
         return 0
 
     def flops(self) -> int:
         """Of this layer's share of Theta, given all a and g."""
         raise NotImplementedError
 
-    def prepare(self, batch: int, workspace: int) -> None:
-        """Told once, before any points come: how many at a time, and the bytes there are for temporaries."""
+    def prepare(self, workspace: int) -> None:
+        """Told once, before any points come: the bytes there are for temporaries."""
 
     def keep(self, a: Tensor, kept: Kept) -> Take | None:
         """Given the inputs a (n, *a) of n points: what to do with their gradients so that `kept` is filled."""

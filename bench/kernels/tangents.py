@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.errors import UserError
-from bench.kernels.backward import backward
+from bench.kernels.backward import backward, largest
 from bench.kernels.convolution import Convolution, convolution
 from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, add_rows, evenly
 from bench.kernels.norm import BatchNorm, FixedNorms
@@ -64,6 +64,7 @@ class Tangents:
             if isinstance(module, nn.Linear | nn.Conv2d):
                 passes = 1 + len(self.vectors) * a.requires_grad  # forward, and backwards where anything lies before
                 self.passes += points * passes * 2 * module.weight.numel() * math.prod(z.shape[2:])
+        self.gradient = -(-largest(f, [z for _, z in probed]) // len(f))  # numbers of a point's, of one vector, at most
         self.readout = next((k for k, layer in enumerate(self.layers) if isinstance(layer, Readout)), None)
         if self.readout is not None and len(self.vectors) > 1:
             self._find_tail(probed, f)
@@ -112,7 +113,7 @@ class Tangents:
         size, b, s = self.like.element_size(), len(self.vectors), self.rows
         numbers = [(math.prod(layer.site.a), math.prod(layer.site.z)) for layer in self.layers]
         # What a point costs in a batch: activations; gradients on their way, in two branches; what layers use in turn
-        gradients = LIVE * b * max(max(each) for each in numbers)
+        gradients = LIVE * b * self.gradient
         in_turn = max(each.temporaries() for each in self.layers)
         batch = size * (sum(2 * a + 2 * z for a, z in numbers) + gradients + in_turn)
         kept = size * sum(_size(layer) for layer in self.layers)
@@ -126,12 +127,12 @@ class Tangents:
         if budget < least:
             raise UserError(f"budget {budget:,} bytes: one point at a time needs {least:,} bytes")
         budget -= workspace
-        largest = max(1, b / PASS_GRADIENTS) * size * sum(z for _, z in numbers) / len(numbers)
-        best = max(PASS_POINTS, int(self._pass_bytes() // largest))
+        average = max(1, b / PASS_GRADIENTS) * size * sum(z for _, z in numbers) / len(numbers)
+        best = n if self.first else max(PASS_POINTS, int(self._pass_bytes() // average))
         self.batch = max(1, min(evenly(n, best), budget // 4 // batch, (budget - cost(1)) // batch))
         self.rest, self.kept, self.cost = budget - self.batch * batch, kept, cost
         for layer in self.layers:
-            layer.prepare(self.batch, workspace)
+            layer.prepare(workspace)
         fewest = min(n, TILES_ON_DISK) if on_disk else 1
         tile = next(m for m in (-(-n // k) for k in range(fewest, n + 1)) if cost(m) <= self.rest)
         if min(tile, self.batch) < n:
@@ -195,6 +196,8 @@ class Tangents:
             if len(calls) != 1:
                 raise UserError(f"{name}: called {len(calls)} times in a forward pass; kernels need exactly once")
             a, z, a_version, z_version = calls[0]
+            if not z.requires_grad:
+                raise UserError(f"{name}: runs without gradients, so no row of J is known; is it within no_grad?")
             if (a._version, z._version) != (a_version, z_version):
                 what = "output" if z._version != z_version else "input"
                 raise UserError(f"{name}: its {what} is changed in place later on; use inplace=False, a + b for a += b")
