@@ -16,8 +16,10 @@ from torch.utils.flop_counter import FlopCounterMode
 from bench import config, nets, registry
 from bench.__main__ import main
 from bench.errors import UserError
+from bench.kernels.backward import backward
 from bench.kernels.gram import gram
 from bench.kernels.lookahead import block, distance, mlmoc, one_by_one, posterior, resolve
+from bench.kernels.tangents import Tangents
 from bench.perf import bars, figure, kernels, lookahead, lookahead_figure, quiet, report, turns
 from bench.perf.program import export
 from bench.seeds import stream, torch_stream
@@ -148,6 +150,19 @@ def test_a_profile_has_shares_and_rates():
     assert min(totals.values()) == pytest.approx(max(totals.values()))  # the time of all, as each part implies it
     assert 0 < totals["products"] < took
     assert 0 < found["other_operations"] < 1 - sum(found[part] for part in kernels.PARTS)
+
+
+def test_backward_convolutions_are_found_as_such():
+    net = nets.build("convnet+depth=4", (3, 16, 16), 10, 2, torch.Generator().manual_seed(0)).eval()
+    x = torch.ones(8, 3, 16, 16)
+    seen, f = Tangents(net, x, None, "full", None)._forward(x)
+    takers = [(lambda _: None, z) for _, z in seen]
+
+    def work():
+        backward(f, torch.ones(10, *f.shape), takers)
+
+    work()
+    assert kernels.profile(work)["convolutions"] > 0.4
 
 
 def test_contenders_that_disagree_are_refused():

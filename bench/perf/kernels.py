@@ -43,7 +43,7 @@ SHAPE = (3, 32, 32)
 # Where the engine's time goes, by torch operation; `other_operations` are all that are not named here, sums, copies and
 # elementwise work, and `overhead` is no operation's
 PARTS = {
-    "convolutions": ("convolution", "mkldnn_convolution", "convolution_backward"),  # forward and backward passes
+    "convolutions": ("convolution", "_convolution", "mkldnn_convolution"),  # forward; backward, as transposed ones
     "batched_products": ("bmm",),  # rows of J; blocks of J J^T at the diagonal, and small ones; ghosts but for H
     "products": ("mm", "addmm"),  # other blocks of J J^T; H of ghosts; linear layers
 }
