@@ -2,12 +2,12 @@
 #
 #   config/<scale>.yaml                          the grid (snakemake --config scale=quick|cpu|paper, or --configfile FILE)
 #   <data root>/<dataset>.npz                    canonical images, prepared once
-#   results/<scale>/runs/<study>/<cell>.json     one process, one record; <cell>.meta.json: times, machine, versions
-#   results/<scale>/tables/<table>.csv           tidy tables, summaries, tests
+#   results/<scale>/runs/<study>/<cell>.json     one cell, one record; <cell>.meta.json: times, machine, versions
+#   results/<scale>/tables/<table>.csv           tidy tables, summaries, tests; <study>-claims.csv, claims.csv over all
 #   figures/<scale>/<figure>.{png,pdf}           from tables alone; the target of a figure is its name
 #   results/<scale>/{logs,benchmarks,resume}/    beside every record, same tail
 #
-# <cell> = {dataset}/{net}/width-{width}/{recipe}/{strategy}/seed-{seed}; bench/grid.py is the only place that knows.
+# <study> is a folder of bench/studies/; its Cell says what <cell> looks like. bench/core/paths.py is the map.
 from snakemake.utils import min_version
 
 min_version("9.0")
@@ -18,30 +18,36 @@ report: "workflow/report/workflow.rst"
 
 include: "workflow/rules/common.smk"
 include: "workflow/rules/data.smk"
-include: "workflow/rules/lookahead.smk"
+include: "workflow/rules/cells.smk"
 include: "workflow/rules/figures.smk"
 
 
 rule all:
     default_target: True
     input:
-        LOOKAHEAD_RECORDS,  # committed tables alone do not make a reproduction
-        TABLES,
-        FIGURES,
+        RECORDS.values(),  # committed tables alone do not make a reproduction
+        TABLES.values(),
+        LEDGER,
+        FIGURES.values(),
 
 
 rule tables:
     input:
-        TABLES,
+        TABLES.values(),
+        LEDGER,
 
 
 rule figures:
     input:
-        FIGURES,
+        FIGURES.values(),
 
 
-rule lookahead:
-    input:
-        LOOKAHEAD_RECORDS,
-        LOOKAHEAD_TABLES,
-        LOOKAHEAD_FIGURES,
+for name in STUDIES:
+
+    rule:
+        name:
+            name
+        input:
+            RECORDS[name],
+            TABLES[name],
+            FIGURES[name],

@@ -1,4 +1,4 @@
-"""The command line: python -m bench {run,data,collect,figure,status,plan,perf,doctor,docs}; --help says more."""
+"""The command line: python -m bench {run,data,collect,claims,figure,reproduce,status,plan,archive,restore,...}."""
 
 import argparse
 import json
@@ -6,16 +6,15 @@ import os
 import sys
 from pathlib import Path
 
-from bench import config as configuration
-from bench import grid, registry
-from bench.cells import Cell
-from bench.errors import UserError
+from bench.core import config as configuration
+from bench.core import paths, registry, study
+from bench.core.errors import UserError
 
 
 def main(words: list[str] | None = None) -> int:
     arguments = _parser().parse_args(words)
     try:
-        arguments.do(arguments)
+        return arguments.do(arguments) or 0
     except UserError as error:
         print(f"bench: {error}", file=sys.stderr)
         return 2
@@ -41,14 +40,11 @@ def _parser() -> argparse.ArgumentParser:
         sub.add_argument("--scale", default="quick", help=text)
 
     sub = command("run", _run, "Run one cell; killed and started again, it continues.")
-    sub.add_argument("study", choices=grid.STUDIES)
-    for axis in ("dataset", "net", "recipe", "strategy"):
-        sub.add_argument(f"--{axis}", required=True)
-    sub.add_argument("--width", type=int, required=True, help="in the unit the network states")
-    sub.add_argument("--seed", type=int, required=True)
-    sub.add_argument("--out", type=Path, required=True, help="the record to write (.json)")
+    sub.add_argument("study", choices=study.names())
+    sub.add_argument("cell", help="as `status --cells` prints it: digits/wrn/width-32/l2/margin/seed-0")
+    sub.add_argument("--out", type=Path, help="record to write (.json); default results/<scale>/runs/<study>/<cell>")
     scale(sub)
-    sub.add_argument("--settings", help="recipe, protocol and data settings as JSON, instead of the scale's")
+    sub.add_argument("--settings", help="the cell's settings as JSON, instead of the scale's")
     sub.add_argument("--root", help="folder of the canonical arrays, instead of the scale's")
     sub.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     sub.add_argument("--threads", type=int, default=1, help="CPU threads; records are repeatable for a fixed number")
@@ -59,69 +55,78 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--root", default="data", help="folder to put it in; default data")
     sub.add_argument("--from", dest="source", metavar="FILE", help="a canonical .npz already on disk")
 
-    sub = command("collect", _collect, "Make the tables of the look-ahead study from its records.")
+    sub = command("collect", _collect, "Make the tables of a study, or of all, from records.")
+    sub.add_argument("study", nargs="?", choices=study.names(), help="default: all")
     scale(sub)
-    sub.add_argument("--settings", help="scale, seeds, panels and deviations as JSON, instead of the scale's file")
+    sub.add_argument("--settings", help="scale and the study's section as JSON, instead of the scale's file")
     sub.add_argument("--out", type=Path, help="folder of the tables; default results/<scale>/tables")
     sub.add_argument("--partial", action="store_true", help="use the records that exist and say which do not")
 
+    sub = command("claims", _claims, "Put the claims of all studies into claims.csv.")
+    scale(sub)
+    sub.add_argument("--out", type=Path, help="folder of the tables; default results/<scale>/tables")
+
     sub = command("figure", _figure, "Draw one figure from tables alone (no torch, no runs).")
-    sub.add_argument("name", choices=sorted(registry.components("figures")))
+    sub.add_argument("name", choices=sorted(study.all_figures()))
     scale(sub)
     sub.add_argument("--tables", type=Path, help="folder of the tables; default results/<scale>/tables")
     sub.add_argument("--out", type=Path, help="path without suffix; default figures/<scale>/<name>")
 
-    scale(command("status", _status, "What is done, running, failed and missing."))
+    sub = command("reproduce", _reproduce, "Run the workflow of a scale and watch it: one line, then the verdicts.")
+    scale(sub)
+    sub.add_argument("--cores", default="all", help="how many; default all")
+    sub.add_argument("--verbose", action="store_true", help="show all that Snakemake says")
+    sub.add_argument("targets", nargs="*", help="figures, tables or studies; default everything, with the report")
+
+    sub = command("status", _status, "What is done, running, failed and missing.")
+    scale(sub)
+    sub.add_argument("--cells", action="store_true", help="list every cell")
     sub = command("plan", _plan, "Jobs of a scale and the hours they would take on this machine, from measured costs.")
     scale(sub)
     sub.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     sub.add_argument("--out", type=Path, help="also write the prices as CSV")
+    scale(command("archive", _archive, "Pack the finished records of a scale, one small file per study, to commit."))
+    scale(command("restore", _restore, "Put archived records back in their places; they count as done."))
     sub = command("perf", _perf, "Speed of the suite's own machinery beside its peers, as ratios in one run.")
     sub.add_argument("what", choices=("kernels", "lookahead"))
     sub.add_argument("--peers", action="store_true", help="kernels: also neural-tangents, in an environment of its own")
-    sub.add_argument("--profile", action="store_true", help="kernels: only profile again the cases of an earlier run")
     sub.add_argument("--out", type=Path, default=Path("results/perf"), help="folder; default results/perf")
     sub.add_argument("--only", help="measure only cases whose description contains this, e.g. \"net='fcn'\"")
     scale(command("doctor", _doctor, "What this machine has, what is missing, and what to type."))
-    command("docs", _docs, "Rewrite what config/README.md and README.md repeat from the code (for maintainers).")
+    command("docs", _docs, "Rewrite what the documents repeat from code and tables (for maintainers).")
     return parser
 
 
 def _run(a: argparse.Namespace) -> None:
-    for flag, value, least in (
-        ("width", a.width, 1),
-        ("threads", a.threads, 1),
-        ("save-every", a.save_every, 1),
-        ("seed", a.seed, 0),
-    ):
-        if value < least:
-            raise UserError(f"--{flag}: found {value}; allowed: a whole number, at least {least}")
-    if a.out.suffix != ".json" or a.out.is_dir():
-        raise UserError(f"--out: found {str(a.out)!r}; allowed: the path of a file that ends in .json")
-    net, strategy = registry.canonical("nets", a.net), registry.canonical("strategies", a.strategy)
-    if a.dataset not in registry.components("datasets"):
-        raise UserError(registry.unknown("dataset", a.dataset, registry.components("datasets")))
+    for flag, value in (("threads", a.threads), ("save-every", a.save_every)):
+        if value < 1:
+            raise UserError(f"--{flag}: found {value}; allowed: a whole number, at least 1")
+    room = study.load(a.study)
+    cell = room.Cell.parse(a.cell)
+    for package, specs in room.uses(cell).items():
+        for problem in filter(None, (registry.problem(package, spec) for spec in specs)):
+            raise UserError(f"{a.cell}: {problem}")
     settings, root, scale = _json("--settings", a.settings), a.root, a.scale
     if settings is None:
         config = configuration.load(a.scale)
-        if a.dataset not in (protocols := config["lookahead"]["protocol"]):
-            raise UserError(f"{a.scale}: {registry.unknown('dataset of lookahead.protocol', a.dataset, protocols)}")
+        scale, root = config["scale"], root or config["data"]["root"]
         try:
-            settings, scale = grid.settings(config, a.dataset, a.recipe), config["scale"]
+            settings = room.settings(config, cell)
         except UserError as error:
             raise UserError(f"{a.scale}: {error}") from None
-        root = root or config["data"]["root"]
-    elif wrong := {"average_pool", "statistics", "recipe", "protocol"} ^ set(settings):
-        raise UserError(f"--settings: the keys {sorted(wrong)} are missing or unknown")
-    from bench.run import run
+    out = a.out or paths.record_path(scale, a.study, cell)
+    if out.suffix != ".json" or out.is_dir():
+        raise UserError(f"--out: found {str(out)!r}; allowed: the path of a file that ends in .json")
+    from bench.core.run import run
+    from bench.learn.data import source
 
-    cell = Cell(a.dataset, net, a.width, a.recipe, strategy, a.seed)
+    load = source(room.uses(cell).get("datasets", []), settings, root or "data")
     where = {"where": a.device, "threads": a.threads, "save_every": a.save_every}
-    run(a.study, scale, cell, settings, root or "data", a.out, **where)
+    run(a.study, scale, cell, settings, load, out, **where)
 
 
 def _data(a: argparse.Namespace) -> None:
-    from bench.data import load, prepare
+    from bench.learn.data import load, prepare
 
     path = prepare(a.name, a.root, a.source)
     facts = load(a.name, a.root).describe()
@@ -130,62 +135,86 @@ def _data(a: argparse.Namespace) -> None:
 
 
 def _collect(a: argparse.Namespace) -> None:
-    from bench.collect import collect
+    from bench.tools.collect import collect, merge_claims
 
-    settings = _json("--settings", a.settings) or grid.collection(configuration.load(a.scale))
-    collect(settings, a.out or Path(f"results/{settings['scale']}/tables"), a.partial)
+    config = _json("--settings", a.settings) or configuration.load(a.scale)
+    out = a.out or paths.tables_folder(config["scale"])
+    written = [
+        path for name in ([a.study] if a.study else study.names()) for path in collect(name, config, out, a.partial)
+    ]
+    print(*written, *([] if a.study else [merge_claims(out)]), sep="\n")
+
+
+def _claims(a: argparse.Namespace) -> None:
+    from bench.tools.collect import merge_claims
+
+    print(merge_claims(a.out or paths.tables_folder(_name(a.scale))))
 
 
 def _figure(a: argparse.Namespace) -> None:
-    from bench.collect import draw
+    from bench.tools.collect import draw
 
-    name = configuration.load(a.scale)["scale"] if a.scale.endswith((".yaml", ".yml")) else a.scale
-    draw(a.name, a.tables or Path(f"results/{name}/tables"), a.out or Path(f"figures/{name}/{a.name}"))
+    scale = _name(a.scale)
+    print(*draw(a.name, a.tables or paths.tables_folder(scale), a.out or paths.figure_stem(scale, a.name)), sep="\n")
+
+
+def _reproduce(a: argparse.Namespace) -> int:
+    from bench.tools.reproduce import reproduce
+
+    return reproduce(configuration.load(a.scale), a.scale, a.targets, a.cores, a.verbose)
 
 
 def _status(a: argparse.Namespace) -> None:
-    from bench.status import report
+    from bench.tools.status import report
 
-    print(report(configuration.load(a.scale)))
+    print(report(configuration.load(a.scale), a.cells))
 
 
 def _plan(a: argparse.Namespace) -> None:
-    from bench import plan, tables
+    from bench.core import csv
+    from bench.tools import plan
 
     table = plan.prices(configuration.load(a.scale), a.device)
     if a.out:
-        tables.write(table, a.out)
+        csv.write(table, a.out)
     print(plan.report(table))
 
 
-def _perf(a: argparse.Namespace) -> None:
-    from bench import figures, tables
-    from bench.perf import figure, kernels, lookahead, lookahead_figure
-    from bench.perf.bars import bars
+def _archive(a: argparse.Namespace) -> None:
+    from bench.tools.archive import pack
 
-    if a.what == "kernels":
-        path = a.out / "kernels.csv"
-        table = kernels.profile_again(path) if a.profile else kernels.run(a.peers, path, a.only)
-        reached, drawn = bars(table), figure.draw(table)
-        print(table[kernels.PRINTED].to_string(index=False, float_format="%.3g", na_rep=""), end="\n\n")
-    else:
-        table = lookahead.run(a.out / "lookahead.csv", only=a.only)
-        reached, drawn = lookahead.bars(table), lookahead_figure.draw(table)
-    tables.write(reached, a.out / f"{a.what}-bars.csv")
-    figures.save(drawn, a.out / a.what)
-    print(reached.to_string(index=False, float_format="%.2f", na_rep=""))
+    for path, count in pack(_name(a.scale)):
+        print(f"{path}: {count} records, {path.stat().st_size / 1e6:.1f} MB")
+
+
+def _restore(a: argparse.Namespace) -> None:
+    from bench.tools.archive import restore
+
+    for path, new, old in restore(_name(a.scale)):
+        print(f"{path}: {new} records restored, {old} were there already")
+
+
+def _perf(a: argparse.Namespace) -> None:
+    from bench.tools.perf.program import main
+
+    main(a)
 
 
 def _doctor(a: argparse.Namespace) -> None:
-    from bench.doctor import report
+    from bench.tools.doctor import report
 
     print(report(configuration.load(a.scale)))
 
 
 def _docs(a: argparse.Namespace) -> None:
-    from bench import docs
+    from bench.tools import docs
 
-    docs.write()
+    print(*docs.write(), sep="\n")
+
+
+def _name(scale: str) -> str:
+    """The name of a scale given by name or by file; a name needs no file, as for committed tables."""
+    return configuration.load(scale)["scale"] if scale.endswith((".yaml", ".yml")) else scale
 
 
 def _json(flag: str, text: str | None) -> dict | None:

@@ -11,11 +11,12 @@ import pytest
 import torch
 from definition import WAYS
 
-from bench import data, grid
-from bench.cells import Cell
-from bench.config import check
+from bench.core import paths as grid
+from bench.core.cell import Cell
+from bench.core.config import check
 from bench.kernels import convolution as convolution_module
 from bench.kernels import tangents as tangents_module
+from bench.learn import data
 
 REPO = Path(__file__).parents[1]
 TINY = {

@@ -8,9 +8,9 @@ from test_nets import images, shaken, small
 from torch import nn
 from torch.func import functional_call, jacrev
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 from bench.kernels.convolution import ConvFactors, ConvGhost, ConvRows
-from bench.kernels.gram import gram
+from bench.kernels.empirical import gram
 
 WAYS = {"rows": ConvRows, "factors": ConvFactors, "ghost": ConvGhost}
 

@@ -5,8 +5,8 @@ import torch.nn.functional as F
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.augment import flip_crop
-from bench.seeds import torch_stream
+from bench.core.seeds import torch_stream
+from bench.learn.augment import flip_crop
 
 
 @given(st.integers(1, 6), st.integers(1, 3), st.integers(3, 9), st.integers(0, 99))

@@ -3,14 +3,15 @@
 import pytest
 import torch
 
-from bench import data, nets, strategies
-from bench.cells import Cell
-from bench.errors import UserError
-from bench.resume import Journal
-from bench.seeds import stream, torch_stream
+from bench import nets, strategies
+from bench.core.cell import Cell
+from bench.core.errors import UserError
+from bench.core.journal import Journal
+from bench.core.seeds import stream, torch_stream
+from bench.learn import data
+from bench.learn.train import Recipe
 from bench.strategies import Query, select
-from bench.studies import lookahead
-from bench.train import Recipe
+from bench.studies.lookahead.run import run as lookahead
 
 LOOKING_AHEAD = [
     *("ntk", "ntk+kernel=first", "ntk+kernel=full", "ntk+reference=linear", "ntk+solve=resolve"),

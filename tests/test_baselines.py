@@ -11,16 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from bench import data, nets, strategies
-from bench.cells import Cell
-from bench.config import load
-from bench.errors import UserError
-from bench.resume import Journal
-from bench.seeds import stream, torch_stream
+from bench import nets, strategies
+from bench.core.cell import Cell
+from bench.core.config import load
+from bench.core.errors import UserError
+from bench.core.journal import Journal
+from bench.core.seeds import stream, torch_stream
+from bench.learn import data
+from bench.learn.train import Recipe, loss_of, predict
 from bench.strategies import Query, badge, coreset, ll4al, select
 from bench.strategies._distances import squared_distances
-from bench.studies import lookahead
-from bench.train import Recipe, loss_of, predict
+from bench.studies.lookahead.run import run as lookahead
 
 RECIPE = replace(Recipe(**load("paper")["recipes"]["l2"]), epochs=5, batch=4, lr=0.1)
 SHAPE, CLASSES = (1, 8, 8), 4

@@ -10,11 +10,13 @@ from hypothesis import strategies as st
 from scipy import stats as scipy_stats
 from test_tables import SETTING, one, record
 
-from bench import config as configuration
-from bench import published, registry, tables, times
-from bench.choices import CHOICES, choices
-from bench.claims import CLAIMS, claims, verdict
-from bench.tables import by_panel
+from bench import published
+from bench.core import config as configuration
+from bench.core import registry
+from bench.studies.lookahead.choices import CHOICES, choices
+from bench.studies.lookahead.claims import CLAIMS, claims, verdict
+from bench.studies.lookahead.run import tables, times
+from bench.studies.lookahead.tables import by_panel
 
 SAMPLE = "naive+timed=sample"
 PANELS = {

@@ -6,9 +6,9 @@ import pytest
 import yaml
 from conftest import TINY, bench, run_words
 
-from bench import grid
-from bench.cells import Cell
-from bench.locks import sole_run
+from bench.core import paths as grid
+from bench.core.cell import Cell
+from bench.core.locks import sole_run
 
 
 @pytest.fixture(scope="module")

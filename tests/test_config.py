@@ -6,10 +6,11 @@ import pytest
 import yaml
 from conftest import REPO, TINY
 
-from bench import config as configuration
-from bench import grid, registry
-from bench.errors import UserError
-from bench.train import Recipe
+from bench.core import config as configuration
+from bench.core import paths as grid
+from bench.core import registry
+from bench.core.errors import UserError
+from bench.learn.train import Recipe
 
 PANEL = TINY["lookahead"]["panels"]["thesis-2.2a"]
 

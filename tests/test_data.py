@@ -13,8 +13,9 @@ import scipy.io
 import torch
 from conftest import REPO, bench
 
-from bench import data, registry
-from bench.errors import UserError
+from bench.core import registry
+from bench.core.errors import UserError
+from bench.learn import data
 
 
 def arrays(train=6, test=4, shape=(1, 28, 28), classes=10):
@@ -132,7 +133,7 @@ try:
 except RuntimeError:
     plain = False
 for name in [name for name in sys.modules if name.startswith("torchvision")]: del sys.modules[name]
-from bench import vision
+from bench.learn import vision
 assert vision.torchvision.datasets.MNIST
 sys.exit(plain == hasattr(vision, "_library"))
 """
@@ -169,7 +170,7 @@ def md5(path):
 
 @pytest.mark.parametrize("name", ["cifar10", "cifar100"])
 def test_cifar_through_torchvision(tmp_path, monkeypatch, name):
-    from bench.vision import torchvision
+    from bench.learn.vision import torchvision
 
     classes = registry.components("datasets")[name].constants["CLASSES"]
     raw = arrays(shape=(3, 32, 32), classes=classes)
@@ -188,7 +189,7 @@ def test_cifar_through_torchvision(tmp_path, monkeypatch, name):
 
 
 def test_svhn_through_torchvision(tmp_path, monkeypatch):
-    from bench.vision import torchvision
+    from bench.learn.vision import torchvision
 
     raw = arrays(shape=(3, 32, 32))
     folder = tmp_path / "raw"

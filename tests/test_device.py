@@ -7,13 +7,13 @@ import pytest
 import torch
 from conftest import REPO
 
-from bench import device
-from bench.errors import UserError
+from bench.core import device
+from bench.core.errors import UserError
 
 HOLD = """
 import sys
 from pathlib import Path
-from bench.device import claim
+from bench.core.device import claim
 print(claim(sys.argv[1].split(","), Path(sys.argv[2])), flush=True)
 sys.stdin.read()
 """

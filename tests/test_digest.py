@@ -8,12 +8,12 @@ import pytest
 from conftest import REPO
 
 PRINT = """
-from bench import digest
+from bench.core import digest
 for strategy in ("random", "margin"):
     print(digest.of_cell("lookahead", "digits", "wrn+layers=2", strategy))
-print(digest.of("bench.tables", "bench.published"))
-print(digest.of("bench.figures.thesis_2_2", "bench.figures"))
-print(digest.of("bench.figures.lookahead_ranks", "bench.figures"))
+print(digest.of("bench.studies.lookahead.tables", "bench.published"))
+print(digest.of("bench.studies.lookahead.figures.thesis_2_2", "bench.studies.lookahead.figures"))
+print(digest.of("bench.studies.lookahead.figures.lookahead_ranks", "bench.studies.lookahead.figures"))
 """
 NAMES = ("random", "margin", "tables", "2.2", "ranks")
 

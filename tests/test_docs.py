@@ -10,10 +10,13 @@ from conftest import REPO
 from test_claims import CLAIMED, CURVES, PANELS, SAMPLE, TIMED
 
 from bench import __main__ as cli
-from bench import config as configuration
-from bench import docs, grid, published, tables
-from bench.choices import choices
-from bench.claims import claims
+from bench import published
+from bench.core import config as configuration
+from bench.core import paths as grid
+from bench.studies.lookahead.choices import choices
+from bench.studies.lookahead.claims import claims
+from bench.studies.lookahead.run import tables
+from bench.tools import docs
 
 COMMANDS = sorted(set(re.findall(r"python -m bench [^\n`#]*[^\n`# ]", docs.README.read_text())))
 

@@ -11,9 +11,12 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from bench import figures, published, registry, tables, times
-from bench.errors import UserError
-from bench.figures import _style
+from bench import published
+from bench.core import registry
+from bench.core.errors import UserError
+from bench.report import figure as figures
+from bench.report import style as _style
+from bench.studies.lookahead.run import tables, times
 
 ROOT = Path(__file__).parent.parent
 SIX = ["random", "entropy", "margin", "badge", "ll4al", "ntk"]
@@ -308,7 +311,8 @@ def test_unknown_figures_and_missing_tables_are_named():
 ELSEWHERE = """
 import sys
 import pandas as pd
-from bench import figures, registry
+from bench.report import figure as figures
+from bench.core import registry
 folder = sys.argv[1]
 for name, component in registry.components("figures").items():
     found = {table: pd.read_csv(f"{folder}/{table}.csv") for table in component.constants["TABLES"]}

@@ -16,7 +16,7 @@ from bench.kernels import convolution as convolution_module
 from bench.kernels import layers as layers_module
 from bench.kernels import tangents as tangents_module
 from bench.kernels.convolution import ConvFactors, ConvGhost, ConvRows
-from bench.kernels.gram import flops, gram
+from bench.kernels.empirical import flops, gram
 from bench.kernels.layers import Readout, Rows
 from bench.kernels.tail import ConvTail
 from bench.kernels.tangents import Tangents

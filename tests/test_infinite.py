@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special
 from torch import Tensor, func
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 from bench.kernels import infinite
 from bench.nets import convnet, fcn
 

@@ -8,11 +8,13 @@ import pytest
 import torch
 from conftest import bench, run_words
 
-from bench import data, records, strategies
-from bench.cells import Cell
-from bench.errors import UserError
-from bench.resume import Journal
-from bench.studies import lookahead
+from bench import strategies
+from bench.core import records
+from bench.core.cell import Cell
+from bench.core.errors import UserError
+from bench.core.journal import Journal
+from bench.learn import data
+from bench.studies.lookahead.run import run as lookahead
 
 
 def run(cell, settings, root, tmp_path):
@@ -66,7 +68,7 @@ def test_strategies_of_one_seed_start_alike_and_then_part(results):
 
 def test_the_initial_set_is_uniform_not_balanced(root, settings):
     labels = data.load("digits", root).labels("train").numpy()
-    from bench.seeds import stream
+    from bench.core.seeds import stream
 
     counts = [len(set(labels[stream(seed, "data", "initial").permutation(1300)[:10]])) for seed in range(50)]
     assert 5.5 < np.mean(counts) < 7.5  # ten uniform draws from ten classes show 6.5 of them on average

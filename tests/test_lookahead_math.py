@@ -14,9 +14,10 @@ from torch import Tensor
 from torch.func import functional_call, jacrev
 
 from bench import nets
-from bench.errors import UserError
+from bench.core.errors import UserError
+from bench.core.seeds import torch_stream
 from bench.kernels import lookahead
-from bench.kernels.gram import gram
+from bench.kernels.empirical import gram
 from bench.kernels.lookahead import (
     add,
     block,
@@ -32,8 +33,7 @@ from bench.kernels.lookahead import (
     resolve,
 )
 from bench.kernels.regression import regress
-from bench.probability import MAPS, simplex, softmax
-from bench.seeds import torch_stream
+from bench.learn.probability import MAPS, simplex, softmax
 
 L, U, O = 6, 9, 3  # noqa: E741
 

@@ -11,8 +11,9 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from bench import nets, registry
-from bench.errors import UserError
+from bench import nets
+from bench.core import registry
+from bench.core.errors import UserError
 from bench.nets import _parts
 
 NETS = sorted(registry.components("nets"))

@@ -8,7 +8,7 @@ from definition import assert_close, jacobian, theta_of
 from test_nets import images
 from torch import nn
 
-from bench.kernels.gram import gram
+from bench.kernels.empirical import gram
 from bench.kernels.norm import BatchNorm
 
 

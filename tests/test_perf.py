@@ -13,17 +13,18 @@ import torch
 import torch.nn.functional as F
 from torch.utils.flop_counter import FlopCounterMode
 
-from bench import config, nets, registry
+from bench import nets
 from bench.__main__ import main
-from bench.errors import UserError
+from bench.core import config, registry
+from bench.core.errors import UserError
+from bench.core.seeds import stream, torch_stream
 from bench.kernels.backward import backward
-from bench.kernels.gram import gram
+from bench.kernels.empirical import gram
 from bench.kernels.lookahead import block, distance, mlmoc, one_by_one, posterior, resolve
 from bench.kernels.tangents import Tangents
-from bench.perf import bars, figure, kernels, lookahead, lookahead_figure, quiet, report, turns
-from bench.perf.program import export
-from bench.seeds import stream, torch_stream
 from bench.strategies import badge
+from bench.tools.perf import bars, figure, kernels, lookahead, lookahead_figure, quiet, report, turns
+from bench.tools.perf.program import export
 
 
 def test_a_busy_stranger_is_noticed():
@@ -119,7 +120,7 @@ def test_contenders_are_measured_in_turns(monkeypatch):
 def test_a_contender_far_behind_has_one_turn(monkeypatch):
     seconds = {"ours": [1.0, 1.5, 1.5, 1.5], "near": [kernels.FAR - 0.1] * 4, "far": [kernels.FAR + 0.1] * 4}
     code = """
-from bench.perf import turns
+from bench.tools.perf import turns
 seconds = iter({})
 turns.serve(time=lambda: dict(seconds=next(seconds), repeats=1, foreign=0, peak_gib=1, trace=1, norm=1), profile=dict)
 """
@@ -497,7 +498,7 @@ def test_a_peer_that_was_stopped_gives_a_bound():
 
 
 ANSWERS = """
-from bench.perf import turns
+from bench.tools.perf import turns
 counted = iter(range(9))
 turns.serve(time=lambda: {"turn": next(counted)}, more=lambda: {"more": True})
 """

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import bisect
 
-from bench.probability import MAPS, minmax, simplex
+from bench.learn.probability import MAPS, minmax, simplex
 
 outputs = arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 12)), elements=st.floats(-50, 50, width=32))
 

@@ -6,8 +6,8 @@ import os
 
 import pytest
 
-from bench import records
-from bench.errors import UserError
+from bench.core import records
+from bench.core.errors import UserError
 
 
 def test_json_is_sorted_and_exact(tmp_path):

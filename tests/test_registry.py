@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench import registry
-from bench.errors import UserError
+from bench.core import registry
+from bench.core.errors import UserError
 
 PACKAGES = ("datasets", "nets", "strategies", "figures")
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 from bench.kernels import infinite, regression
 from bench.kernels.regression import gradient_descent, gradient_flow, leave_one_out, regress, regress_iteratively
 

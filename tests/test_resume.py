@@ -11,8 +11,8 @@ import pytest
 import torch
 from conftest import REPO, bench, run_words
 
-from bench.locks import is_running, sole_run
-from bench.resume import Journal
+from bench.core.journal import Journal
+from bench.core.locks import is_running, sole_run
 
 # Kill this process for good (SIGKILL, nothing can be cleaned up) at the n-th call of a function.
 SABOTAGE = """
@@ -43,9 +43,9 @@ MOMENTS = [
     ("os", "fsync", 1),  # the first resume file complete, but perhaps not on the disk
     ("os", "replace", 3),  # a later resume file complete, but not yet in place
     ("bench.strategies", "top", 2),  # while querying
-    ("bench.records", "write_json", 1),  # all computed, nothing written
-    ("bench.records", "write_json", 2),  # how it was found written, what was found not
-    ("bench.resume", "Journal.remove", 1),  # the record written, the resume file still there
+    ("bench.core.records", "write_json", 1),  # all computed, nothing written
+    ("bench.core.records", "write_json", 2),  # how it was found written, what was found not
+    ("bench.core.journal", "Journal.remove", 1),  # the record written, the resume file still there
 ]
 
 
@@ -98,7 +98,7 @@ def test_killed_between_account_and_record_of_changed_settings(unbroken, cell, s
     older = settings | {"recipe": settings["recipe"] | {"epochs": 1}}
     assert bench(*run_words(cell, older, root, out)).returncode == 0
     words = run_words(cell, settings, root, out)
-    moment = ("bench.records", "write_json", "2")
+    moment = ("bench.core.records", "write_json", "2")
     killed = subprocess.run([sys.executable, "-c", SABOTAGE, *moment, *words], cwd=REPO, capture_output=True)
     assert killed.returncode == -signal.SIGKILL
     assert bench(*words).returncode == 0

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bench.seeds import stream, torch_stream
+from bench.core.seeds import stream, torch_stream
 
 names = st.lists(st.one_of(st.text(max_size=5), st.integers(0, 9)), max_size=3)
 

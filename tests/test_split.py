@@ -16,12 +16,12 @@ from hypothesis import strategies as st
 from test_nets import build, images, shaken, small
 from torch import nn
 
-from bench import machine
+from bench.core import machine
 from bench.kernels import convolution as convolution_module
 from bench.kernels import layers as layers_module
 from bench.kernels import tangents as tangents_module
 from bench.kernels.convolution import ConvFactors, ConvGhost
-from bench.kernels.gram import default_budget, gram
+from bench.kernels.empirical import default_budget, gram
 from bench.kernels.layers import Linear
 from bench.kernels.tangents import Tangents
 
@@ -132,9 +132,9 @@ def test_memory_stays_within_the_budget(budget, net, width, points, sides):
     script = f"""
 import torch
 from bench import nets
-from bench.kernels.gram import gram
+from bench.kernels.empirical import gram
 from bench.kernels.tangents import Tangents
-from bench.perf.turns import memory
+from bench.tools.perf.turns import memory
 
 net = nets.build({net!r}, (3, 16, 16), 10, {width}, torch.Generator().manual_seed(0)).eval()
 x = torch.randn({points}, 3, 16, 16)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats as scipy_stats
 
-from bench import stats
+from bench.report import stats
 
 
 @pytest.fixture(autouse=True, scope="module")

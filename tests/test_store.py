@@ -13,7 +13,7 @@ import torch
 from definition import assert_close, error_of, example, theta_of
 from test_nets import images, shaken, small
 
-from bench.kernels.gram import gram
+from bench.kernels.empirical import gram
 from bench.kernels.tangents import Tangents
 
 
@@ -89,7 +89,7 @@ sys.path[:0] = [{tests!r}, {repo!r}]
 torch.set_num_threads(1)
 import definition
 from bench.kernels import store
-from bench.kernels.gram import gram
+from bench.kernels.empirical import gram
 saved = store.Store._save_list
 def slow(self):
     saved(self)

@@ -10,11 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from bench import nets, registry, strategies
-from bench.errors import UserError
-from bench.seeds import stream, torch_stream
+from bench import nets, strategies
+from bench.core import registry
+from bench.core.errors import UserError
+from bench.core.seeds import stream, torch_stream
+from bench.learn.train import Recipe
 from bench.strategies import Query, select, top
-from bench.train import Recipe
 
 
 def variants():

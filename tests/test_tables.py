@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from bench import published, tables
-from bench.errors import UserError
+from bench import published
+from bench.core.errors import UserError
+from bench.studies.lookahead.run import tables
 
 
 @pytest.fixture(autouse=True, scope="module")

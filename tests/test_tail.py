@@ -7,7 +7,7 @@ from definition import Mean, assert_close, jacobian, theta_of
 from test_nets import images, shaken
 from torch import nn
 
-from bench.kernels.gram import gram
+from bench.kernels.empirical import gram
 from bench.kernels.tail import ConvTail
 from bench.kernels.tangents import Tangents
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 from torch import nn
 
-from bench.config import load
-from bench.seeds import torch_stream
-from bench.train import Diverged, Recipe, evaluate, fit, loss_of, predict
+from bench.core.config import load
+from bench.core.seeds import torch_stream
+from bench.learn.train import Diverged, Recipe, evaluate, fit, loss_of, predict
 
 RECIPE = Recipe(**load("paper")["recipes"]["l2"])
 SMALL = replace(RECIPE, epochs=6, batch=4, lr=0.1)

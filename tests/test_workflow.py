@@ -11,8 +11,10 @@ import pytest
 import yaml
 from conftest import REPO, TINY
 
-from bench import config as configuration
-from bench import data, grid, registry
+from bench.core import config as configuration
+from bench.core import paths as grid
+from bench.core import registry
+from bench.learn import data
 
 SOURCES = ("Snakefile", "bench", "workflow", "config", "profiles", "environment.yml", "README.md")
 

@@ -1,4 +1,4 @@
-"""The datasets, one module each, found by bench.registry.
+"""The datasets, one module each, found by bench.core.registry.
 
 A dataset module states, as literals, SHAPE (C, H, W), CLASSES, SIZES (train, test), MEAN and STD per channel of
 pixels in [0, 1], optionally RELEASED_STATISTICS (mean, std) where the thesis' released code normalises otherwise, and

@@ -16,6 +16,6 @@ RELEASED_STATISTICS = ((0.4914, 0.4822, 0.4465), (0.2023, 0.1994, 0.2010))
 
 
 def fetch(folder: Path) -> dict[str, np.ndarray]:
-    from bench.vision import torchvision
+    from bench.learn.vision import torchvision
 
     return cifar_arrays(torchvision.datasets.CIFAR100, folder)

@@ -12,7 +12,7 @@ STD = (1.0,)
 
 
 def fetch(folder: Path) -> dict[str, np.ndarray]:
-    from bench.vision import torchvision
+    from bench.learn.vision import torchvision
 
     train, test = (torchvision.datasets.MNIST(folder, train=train, download=True) for train in (True, False))
     return {

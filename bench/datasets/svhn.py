@@ -12,7 +12,7 @@ STD = (0.2023, 0.1994, 0.2010)
 
 
 def fetch(folder: Path) -> dict[str, np.ndarray]:
-    from bench.vision import torchvision
+    from bench.learn.vision import torchvision
 
     train, test = (torchvision.datasets.SVHN(folder, split=split, download=True) for split in ("train", "test"))
     return {

@@ -10,7 +10,7 @@ import math
 import torch
 from torch import Tensor
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 from bench.kernels.layers import Contracted, Kept, Layer, Rows, Site, add_gram
 
 

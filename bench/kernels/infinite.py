@@ -33,7 +33,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 
 LIVE = 12  # arrays of a tile's size alive at once in `_pairs`, at most
 BUDGET = 2**23  # bytes for them; small tiles stay in cache, and larger ones were slower

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 
 Kept = list[Tensor]  # what a layer keeps of some points, the points along the first axis of each tensor
 Take = Callable[[Tensor], None]  # of the gradients of n points for all backward vectors, (B, n, *z)

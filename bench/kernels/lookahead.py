@@ -32,9 +32,9 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 from bench.kernels.regression import JITTER, NOT_FINITE, check, condition_number
-from bench.probability import simplex
+from bench.learn.probability import simplex
 
 FLOOR = 1e-9  # of K[x', x']: rounding of S[x', x'] stays far below
 MOST = 1e-2  # of the mean diagonal: a kernel that needs more jitter has truly negative eigenvalues
@@ -158,7 +158,7 @@ def eer(
     """Minus the expected error after a label drawn from `probabilities` (U, O) (2.2); (U,).
 
     The error is the sum over candidates of the "entropy" of their classes (text), or of 1 - "max" probability (released
-    code, with the projection on the simplex); `to_probability`, one of bench.probability, makes outputs probabilities.
+    code, with the projection on the simplex); `to_probability` is one of `bench.learn.probability`.
     """
     if risk not in RISKS:
         raise UserError(f"risk {risk!r} must be one of {sorted(RISKS)}")

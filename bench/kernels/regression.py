@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 
 TOLERANCE = 1e-3  # on what is judged, relative to the targets: labels missed by that much do not count as interpolated
 BUDGET = 2**28  # bytes of kernel rows that `regress_iteratively` holds at once

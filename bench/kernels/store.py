@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench.errors import UserError
-from bench.files import replacing
+from bench.core.errors import UserError
+from bench.core.files import replacing
 
 
 def identity(net: nn.Module, x1: Tensor, x2: Tensor | None, output: str | int, layers: Sequence[str] | None) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 from bench.kernels.backward import backward, largest
 from bench.kernels.convolution import Convolution, convolution
 from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, add_rows, evenly

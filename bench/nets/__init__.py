@@ -2,7 +2,7 @@
 
     net = build("wrn+layers=2", (3, 32, 32), classes=10, width=160, generator=torch_stream(seed, "init"))
 
-A net module states OPTIONS (see `bench.registry`) and WIDTH, what its `width` counts, and offers
+A net module states OPTIONS (see `bench.core.registry`) and WIDTH, what its `width` counts, and offers
 `build(input_shape, classes, width, **options)`. What it returns keeps this contract:
 
     net.features(x)   (N, C, H, W) -> (N, d), the penultimate features
@@ -21,8 +21,8 @@ The kernels read gradients through forward hooks, hence
 import torch
 from torch import nn
 
-from bench import registry
-from bench.errors import UserError
+from bench.core import registry
+from bench.core.errors import UserError
 
 
 def build(

@@ -11,7 +11,7 @@ added back, so from the second unit of a layer on the net is not residual. With 
 
 from torch import nn
 
-from bench.errors import UserError
+from bench.core.errors import UserError
 from bench.nets._parts import ACTIVATIONS, initialise
 from bench.nets._wrn import WideResNet
 

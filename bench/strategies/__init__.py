@@ -1,4 +1,4 @@
-"""Acquisition strategies, one module each, found by bench.registry.
+"""Acquisition strategies, one module each, found by bench.core.registry.
 
 A strategy module defines `select(query, size, stream, **options)`: the positions, among the candidates, of the `size`
 images whose labels it buys. `stream` is its only source of randomness, ties included. tests/test_strategies.py runs
@@ -7,7 +7,7 @@ the same contract on every module found here.
 A strategy that changes what is trained, or how, also defines one or both of
 
     network(net, generator, **options) -> nn.Module    what takes the place of the setting's network
-    fit(net, x, y, recipe, seed, cycle, *, resume, save, save_every, **options)    with `bench.train.fit`'s meaning
+    fit(net, x, y, recipe, seed, cycle, *, resume, save, save_every, **options)    as `bench.learn.train.fit`
 """
 
 from collections.abc import Callable
@@ -18,10 +18,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench import registry
-from bench.errors import UserError
-from bench.train import Recipe, predict
-from bench.train import fit as usual_fit
+from bench.core import registry
+from bench.core.errors import UserError
+from bench.learn.train import Recipe, predict
+from bench.learn.train import fit as usual_fit
 
 SAME = 1e-8  # of the largest score, or of 1 if that is more: above rounding, far below what tells candidates apart
 
@@ -73,7 +73,7 @@ def network(strategy: str, net: nn.Module, generator: torch.Generator) -> nn.Mod
 
 
 def fit(strategy: str, net: nn.Module, x: Tensor, y: Tensor, recipe: Recipe, seed: int, cycle: int, **saving) -> None:
-    """Train as `bench.train.fit` does, unless the named strategy has a way of its own."""
+    """Train as `bench.learn.train.fit` does, unless the named strategy has a way of its own."""
     module, options = registry.load("strategies", strategy)
     if hasattr(module, "fit"):
         module.fit(net, x, y, recipe, seed, cycle, **saving, **options)

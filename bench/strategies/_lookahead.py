@@ -6,6 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from bench.core.progress import counter
 from bench.kernels.lookahead import (
     RISKS,
     Posterior,
@@ -18,8 +19,7 @@ from bench.kernels.lookahead import (
     posterior,
     resolve,
 )
-from bench.probability import simplex
-from bench.progress import counter
+from bench.learn.probability import simplex
 from bench.strategies import Query
 
 BUDGET = 2**30  # bytes for empirical kernels; fixed, since tiles cut to what memory is free change the last digits

@@ -15,10 +15,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bench.probability import MAPS
+from bench.learn.probability import MAPS
+from bench.learn.train import predict
 from bench.strategies import Query, top
 from bench.strategies._distances import squared_distances
-from bench.train import predict
 
 OPTIONS = {"map": ("softmax", "simplex")}
 

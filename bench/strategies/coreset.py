@@ -9,9 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from bench.learn.train import predict
 from bench.strategies import Query, top
 from bench.strategies._distances import squared_distances
-from bench.train import predict
 
 BLOCK = 1000  # labelled images compared with all candidates at once
 

@@ -7,7 +7,7 @@ The thesis does not say how outputs of a network trained on squared loss become 
 import numpy as np
 import torch
 
-from bench.probability import MAPS
+from bench.learn.probability import MAPS
 from bench.strategies import Query, top
 
 OPTIONS = {"map": ("minmax", "simplex", "softmax")}

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from bench.kernels.infinite import fcn
 from bench.kernels.regression import regress
+from bench.learn.train import Recipe
 from bench.strategies import Query, top
 from bench.strategies._lookahead import OBJECTIVES, images, known, one_hot
-from bench.train import Recipe
 
 
 class KernelRegression(nn.Module):

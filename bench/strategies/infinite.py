@@ -15,9 +15,9 @@ import numpy as np
 import torch
 
 from bench.kernels.infinite import convnet, fcn
+from bench.learn.train import predict
 from bench.strategies import Query, top
 from bench.strategies._lookahead import OBJECTIVES, images, known
-from bench.train import predict
 
 OPTIONS = {"kernel": ("fcn", "convnet"), "prior": ("network", "zero")}
 KERNELS = {"fcn": fcn, "convnet": convnet}

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from bench.probability import MAPS
+from bench.learn.probability import MAPS
 from bench.strategies import Query, top
 
 OPTIONS = {"map": ("softmax", "simplex", "minmax")}

@@ -24,7 +24,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from bench import train
+from bench.learn import train
 from bench.strategies import Query, top
 
 OPTIONS = {"loss": ("scaled", "sum", "mean")}
@@ -110,7 +110,7 @@ def objective(net: WithLossHead, x: Tensor, y: Tensor, loss: str, weight: float,
 
 
 def sample_losses(name: str, outputs: Tensor, labels: Tensor) -> Tensor:
-    """The loss of every image (B,), whose mean is `bench.train.loss_of`."""
+    """The loss of every image (B,), whose mean is `bench.learn.train.loss_of`."""
     if name == "cross-entropy":
         return F.cross_entropy(outputs, labels, reduction="none")
     squares = (outputs - F.one_hot(labels, outputs.shape[1])).square()  # (B, O)

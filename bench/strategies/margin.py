@@ -6,7 +6,7 @@ smallest from the second smallest probability, and it then keeps the largest of 
 
 import numpy as np
 
-from bench.probability import MAPS
+from bench.learn.probability import MAPS
 from bench.strategies import Query, top
 
 OPTIONS = {"map": ("minmax", "simplex", "softmax"), "rule": ("top-two", "released")}

@@ -17,9 +17,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from bench import train
-from bench.errors import UserError
-from bench.progress import counter
+from bench.core.errors import UserError
+from bench.core.progress import counter
+from bench.learn import train
 from bench.strategies import Query, top
 
 OPTIONS = {"epochs": 15, "timed": ("all", "sample")}

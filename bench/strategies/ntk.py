@@ -28,12 +28,12 @@ import copy
 import numpy as np
 import torch
 
-from bench.errors import UserError
-from bench.kernels.gram import gram
+from bench.core.errors import UserError
+from bench.kernels.empirical import gram
 from bench.kernels.lookahead import Posterior, add
+from bench.learn.train import predict
 from bench.strategies import Query, top
 from bench.strategies._lookahead import BUDGET, OBJECTIVES, images, known, one_hot, resolved
-from bench.train import predict
 
 OPTIONS = {
     "kernel": ("pseudo", "first", "full"),

@@ -16,11 +16,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from bench.kernels.gram import gram
-from bench.progress import counter
+from bench.core.progress import counter
+from bench.kernels.empirical import gram
+from bench.learn.train import predict
 from bench.strategies import Query, top
 from bench.strategies._lookahead import BUDGET, one_hot
-from bench.train import predict
 
 OPTIONS = {"step": ("linear", "true")}
 SHRINK = 0.01  # of a candidate's residual, at most, by a true step

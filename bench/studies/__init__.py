@@ -1,1 +1,1 @@
-"""The studies, one module each: `run(cell, settings, data, device, journal)` returns what a record says was found."""
+"""The studies, one folder each; `bench.core.study` states the contract they keep."""

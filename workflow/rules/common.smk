@@ -1,50 +1,67 @@
-# Configuration, the grid and code digests, asked of bench; no science, no torch here.
+# The configuration, and what it asks for. Nothing here imports torch or pandas.
 import json
 import sys
-from fnmatch import fnmatch
+from functools import cache
 
 sys.path.insert(0, workflow.basedir)
 
-from bench import config as configuration
-from bench import digest, grid, registry
-from bench.cells import PATTERN
-from bench.errors import UserError
+from bench.core import config as configuration
+from bench.core import digest, paths, study
+from bench.core.cell import WORD
+from bench.core.errors import UserError
 
 try:
     config.update(configuration.choose(config, [str(path) for path in workflow.configfiles]))
 except UserError as error:
     sys.exit(f"{error}")
 
-config["deviations"] = grid.deviations(config)  # for captions
 SCALE = config["scale"]
 ROOT = config["data"]["root"]
-CELLS = grid.cells(config["lookahead"]["panels"], config["seeds"])
+STUDIES = {name: study.load(name) for name in study.names()}
+RECORDS = {
+    name: [str(paths.record_path(SCALE, name, cell)) for cell in room.cells(config)] for name, room in STUDIES.items()
+}
+TABLES = {
+    name: [f"{paths.tables_folder(SCALE)}/{table}.csv" for table in room.TABLES] for name, room in STUDIES.items()
+}
+LEDGER = f"{paths.tables_folder(SCALE)}/claims.csv"
+FIGURES = {
+    name: [f"{paths.figure_stem(SCALE, figure)}.{kind}" for figure in study.figures(name) for kind in ("png", "pdf")]
+    for name in STUDIES
+}
+config["departures"] = {name: study.texts(room.departures(config)) for name, room in STUDIES.items()}  # for captions
 
 
 wildcard_constraints:
-    dataset="|".join(sorted(registry.components("datasets"))),
-    net="[^/]+",
-    width=r"\d+",
-    recipe="[^/]+",
-    strategy="[^/]+",
-    seed=r"\d+",
+    study="|".join(STUDIES),
+    cell=f"{WORD}(/{WORD})*/seed-[0-9]+",
+    dataset=WORD,
+
+
+@cache
+def of_cell(name, text):
+    """The cell of that path, what it is made of (settings as JSON), the files it reads, and a digest of its code."""
+    room = STUDIES[name]
+    cell = room.Cell.parse(text)
+    settings = json.dumps(room.settings(config, cell), sort_keys=True)
+    used = [f"{ROOT}/{dataset}.npz" for dataset in room.uses(cell).get("datasets", [])]
+    others = list(room.inputs(cell)) if hasattr(room, "inputs") else []
+    return {"settings": settings, "data": used, "others": others, "code": digest.of_cell(name, cell)}
+
+
+def cell_data(wildcards):
+    return of_cell(wildcards.study, wildcards.cell)["data"]
+
+
+def cell_inputs(wildcards):
+    return of_cell(wildcards.study, wildcards.cell)["others"]
 
 
 def cell_settings(wildcards):
     """Everything but the cell's name that decides its record, as JSON: the exact params trigger."""
-    return json.dumps(grid.settings(config, wildcards.dataset, wildcards.recipe), sort_keys=True)
+    return of_cell(wildcards.study, wildcards.cell)["settings"]
 
 
 def cell_code(wildcards):
     """Digest of the code a cell runs: editing a comment, a figure or another strategy leaves it unchanged."""
-    return digest.of_cell("lookahead", wildcards.dataset, wildcards.net, wildcards.strategy)
-
-
-def figure_files(figures):
-    return [f"figures/{SCALE}/{figure.name}.{kind}" for figure in figures for kind in ("png", "pdf")]
-
-
-def shown_panels(figure):
-    """The panels of this scale that a figure shows, for its caption; all, where the figure names none."""
-    shown = figure.constants.get("PANELS", config["lookahead"]["panels"])
-    return [panel for panel in config["lookahead"]["panels"] if any(fnmatch(panel, name) for name in shown)]
+    return of_cell(wildcards.study, wildcards.cell)["code"]

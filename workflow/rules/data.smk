@@ -12,6 +12,6 @@ rule data:
     resources:
         mem_mb=4000,
     params:
-        root=subpath(output[0], parent=True),
+        root=ROOT,
     shell:
-        "python -m bench data {wildcards.dataset} --root {params.root:q} >> {log} 2>&1"
+        "python -m bench data {wildcards.dataset:q} --root {params.root:q} >> {log:q} 2>&1"

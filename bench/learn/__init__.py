@@ -1,0 +1,1 @@
+"""Learning: images, views of them, recipes, training, probabilities."""

@@ -1,0 +1,175 @@
+"""One look for all figures: type sizes, a colour and marker per strategy, names for people, and footnotes."""
+
+import re
+import zlib
+from collections.abc import Iterable
+
+import matplotlib as mpl
+import numpy as np
+import pandas as pd
+import seaborn as sns
+from matplotlib.figure import Figure
+from matplotlib.font_manager import FontProperties
+from matplotlib.lines import Line2D
+from matplotlib.textpath import text_to_path
+
+from bench.core import registry
+
+mpl.use("Agg")  # libraries that ask pyplot for axes must not look for a screen
+
+TEXT_WIDTH, COLUMN_WIDTH = 6.75, 3.25  # inches, of a two-column page
+SMALL = 7  # points, the smallest text
+STYLE = {
+    **sns.axes_style("ticks", {"grid.color": "0.92", "axes.grid": True}),
+    "font.family": "DejaVu Sans",  # comes with matplotlib, so every machine draws the same
+    "font.size": 8,
+    **{"axes.titlesize": 8, "axes.labelsize": 8, "xtick.labelsize": SMALL, "ytick.labelsize": SMALL},
+    **{"legend.fontsize": SMALL + 0.5, "legend.frameon": False, "legend.handlelength": 3},
+    **{"axes.linewidth": 0.7, "grid.linewidth": 0.6, "lines.linewidth": 1.3, "lines.markersize": 4},
+    **{"xtick.major.width": 0.7, "ytick.major.width": 0.7, "xtick.major.size": 3, "ytick.major.size": 3},
+    **{"axes.spines.right": False, "axes.spines.top": False},
+    **{"pdf.fonttype": 42, "svg.hashsalt": "bench"},
+}
+
+# Colours of Okabe and Ito, and of Tol's muted scheme after those: apart for colour-blind readers too.
+STRATEGIES = {
+    "random": {"color": "#333333", "marker": "o"},
+    "gp-random": {"color": "#888888", "marker": "o", "linestyle": "--"},
+    "entropy": {"color": "#0072B2", "marker": "s"},
+    "margin": {"color": "#009E73", "marker": "^"},
+    "least-confidence": {"color": "#56B4E9", "marker": "v"},
+    "badge": {"color": "#CC79A7", "marker": "D"},
+    "ll4al": {"color": "#E69F00", "marker": "P"},
+    "coreset": {"color": "#882255", "marker": "X"},
+    "ntk": {"color": "#D55E00", "marker": "*", "markersize": 6},
+    "one-step": {"color": "#44AA99", "marker": "<"},
+    "infinite": {"color": "#999933", "marker": ">"},
+    "gp": {"color": "#AA4499", "marker": "h"},
+    "naive": {"color": "#332288", "marker": "d"},
+}
+OTHER_COLOURS = ("#117733", "#661100", "#6699CC", "#AA4466")
+VARIANTS = [(marker, line) for line in ("--", ":", "-.") for marker in "sD^vo<>phd"]
+
+DATASETS = {"mnist": "MNIST", "svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
+NETS = {"wrn": "1-layer WRN", "wrn+layers=2": "2-layer WRN", "resnet18": "ResNet18", "fcn": "FCN", "convnet": "ConvNet"}
+
+LABELLED = "labelled images"
+ACCURACY = "test accuracy (%)"
+DIFFERENCE = "difference from random\n(percentage points)"
+
+
+def styles(strategies: Iterable[str]) -> dict[str, dict]:
+    """Line style of each strategy, in the order of a legend; the same in every figure.
+
+    A variant (`ntk+kernel=first-logit`) keeps its strategy's colour and gets an open marker and a broken line, chosen
+    by its name; only if two of one figure fall on the same does the later in the alphabet move on.
+    """
+    names = sorted(set(strategies))
+    known = [name for name in STRATEGIES if name in names]
+    chosen = {name: {"linestyle": "-"} | STRATEGIES[name] for name in known}
+    taken = set()
+    for name in sorted(set(names) - set(known)):
+        base, number = name.partition("+")[0], zlib.crc32(name.encode())
+        colour = STRATEGIES.get(base, {"color": OTHER_COLOURS[zlib.crc32(base.encode()) % len(OTHER_COLOURS)]})["color"]
+        while (colour, number % len(VARIANTS)) in taken and len(taken) < len(VARIANTS):
+            number += 1
+        taken.add((colour, number % len(VARIANTS)))
+        marker, line = VARIANTS[number % len(VARIANTS)]
+        chosen[name] = {"color": colour, "marker": marker, "linestyle": line, "markerfacecolor": "white"}
+    order = {name: place for place, name in enumerate(STRATEGIES)}
+    return dict(sorted(chosen.items(), key=lambda item: (order.get(item[0].partition("+")[0], len(order)), item[0])))
+
+
+def ladder(names: Iterable[str]) -> dict[str, dict]:
+    """A style each for names that stand for rising numbers: from light to dark."""
+    names = list(names)
+    shades = mpl.colormaps["viridis_r"](np.linspace(0.1, 1, len(names)))
+    markers = "osD^v<>ph"
+    return {
+        name: {"color": mpl.colors.to_hex(shade), "marker": markers[place % len(markers)], "linestyle": "-"}
+        for place, (name, shade) in enumerate(zip(names, shades, strict=True))
+    }
+
+
+def legend(figure: Figure, chosen: dict[str, dict]) -> None:
+    """One legend above all panels, in as many columns as fit; the figure grows by its height."""
+    handles = [Line2D([], [], label=name, **style) for name, style in chosen.items()]
+    for columns in range(len(handles), 0, -1):
+        parts = np.array_split(list(chosen), columns)  # as matplotlib fills the columns
+        if sum(0.6 + max(inches(name, SMALL + 0.5) for name in part) for part in parts) < figure.get_figwidth():
+            break
+    figure.set_figheight(figure.get_figheight() + 0.16 * len(parts[0]))
+    figure.legend(handles=handles, loc="outside upper center", ncols=columns, columnspacing=1.2, handletextpad=0.5)
+
+
+def inches(text: str, points: float) -> float:
+    """Width of a line of text; a little more than that of its outlines, which screens round up."""
+    font = FontProperties(family=STYLE["font.family"], size=points)
+    return 1.04 * text_to_path.get_text_width_height_descent(text, font, ismath=False)[0] / 72
+
+
+def wrap(text: str, width: float, points: float, gap: str = " ") -> str:
+    """The text in lines of at most that many inches, broken at gaps (a regular expression)."""
+    lines: list[str] = []
+    for piece in re.split(gap, text):
+        if lines and inches(longer := f"{lines[-1]} {piece}", points) <= width:
+            lines[-1] = longer
+        else:
+            lines.append(piece)
+    return "\n".join(lines)
+
+
+def setting_title(row: pd.Series) -> str:
+    """`MNIST, 1-layer WRN, width 640`, with marks for partial and pooled data."""
+    nets = registry.components("nets")
+    unit = nets[name].constants.get("WIDTH", "") if (name := row["net"].partition("+")[0]) in nets else ""
+    width = "widening factor" if unit.startswith("widening factor") else "width"
+    parts = [DATASETS.get(row["dataset"], row["dataset"]), NETS.get(row["net"], row["net"]), f"{width} {row['width']}"]
+    if row["partial"]:
+        parts.append("partial data")
+    if row["average_pool"] > 1:
+        parts.append("{0}x{0} pooled".format(row["average_pool"]))
+    return ", ".join(parts)
+
+
+def seeds(counts: pd.Series) -> str:
+    """`n = 6 seeds`, or `n = 2 to 6 seeds` where cells are missing."""
+    low, high = counts.min(), counts.max()
+    return f"n = {high} {'seed' if high == 1 else 'seeds'}" if low == high else f"n = {low} to {high} seeds"
+
+
+def departures(deviations: dict[str, object]) -> str:
+    """How panels depart from the thesis: first what all share, then the rest, each said once with its panels."""
+    panels_of: dict[str, list[str]] = {}
+    for panel, text in deviations.items():
+        for item in text.split(", ") if isinstance(text, str) and text else ():
+            panels_of.setdefault(item, []).append(panel)
+    groups: dict[str, list[str]] = {}
+    for item, panels in sorted(panels_of.items(), key=lambda pair: len(pair[1]) < len(deviations)):
+        where = "all panels" if len(panels) == len(deviations) else ", ".join(panels)
+        groups.setdefault(where, []).append(item)
+    parts = [f"{where}: {', '.join(items)}" for where, items in groups.items()]
+    return f"Not the paper's setting: {'; '.join(parts)}." if parts else ""
+
+
+def footnote(figure: Figure, *sentences: str) -> None:
+    """Small print under the figure, which grows by the height it needs."""
+    text = wrap(" ".join(filter(None, sentences)), figure.get_figwidth() - 0.12, SMALL)
+    lines = (text.count("\n") + 1) * SMALL * 1.25 / 72 + 0.06  # inches
+    height = figure.get_figheight() + lines
+    figure.set_figheight(height)
+    figure.get_layout_engine().set(rect=(0, lines / height, 1, 1 - lines / height))
+    figure.text(
+        0.06 / figure.get_figwidth(), 0.04 / height, text, size=SMALL, color="0.25", va="bottom", linespacing=1.2
+    )
+
+
+def empty(text: str) -> Figure:
+    """A figure that says why there is nothing to see."""
+    figure = Figure(figsize=(COLUMN_WIDTH, 1.6), layout="constrained")
+    axes = figure.subplots()
+    axes.set_axis_off()
+    axes.text(
+        0.5, 0.5, wrap(text, 0.85 * COLUMN_WIDTH, 8), ha="center", va="center", color="0.25", transform=axes.transAxes
+    )
+    return figure

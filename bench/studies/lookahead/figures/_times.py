@@ -1,0 +1,66 @@
+"""Accuracy above, seconds per query below, cycle by cycle (thesis figs 2.1a and 3.15)."""
+
+from itertools import pairwise
+
+import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter
+
+from bench.report import style as _style
+from bench.studies.lookahead.figures import _curves
+
+
+def draw(summary: pd.DataFrame, times: pd.DataFrame, panel: str) -> Figure:
+    """The strategies of one panel. The thesis has bars and lines in one set of axes, where they hide each other."""
+    shown, times = summary[summary["panel"] == panel], times[times["panel"] == panel]
+    if shown.empty:
+        return _style.empty(f"no finished cells for panel {panel}")
+    times = times.assign(name=times["strategy"].str.partition("+timed=")[0])  # a timed sample stands for its strategy
+    chosen = _style.styles([*shown["strategy"], *times["name"]])
+    figure = Figure(figsize=(_style.COLUMN_WIDTH, 3.6), layout="constrained")
+    upper, lower = figure.subplots(2, 1, sharex=True)
+    _curves.lines(upper, dict(list(shown.groupby("strategy"))), chosen, "accuracy")
+    low, high = upper.get_ylim()
+    upper.set_ylim(max(low, -3), min(high, 103))
+    _bars(lower, times, chosen)
+    width = figure.get_figwidth() - 0.55
+    upper.set_title(_style.wrap(_style.setting_title(shown.iloc[0]), width, 8, gap="(?<=[,:]) "))
+    upper.set_ylabel(_style.ACCURACY)
+    lower.set_ylabel("seconds per query")
+    lower.set_xlabel(_style.LABELLED)
+    _curves.ticks(lower, sorted({*shown["labelled"], *times["labelled"]}), width)
+    figure.align_ylabels()
+    _style.legend(figure, chosen)
+    note = ""
+    if len(times):
+        machines = times.groupby(["device_name", "threads"]).groups
+        note = "Bars: mean over seeds, on " + " and ".join(f"{name} (threads: {count})" for name, count in machines)
+        note += "; nothing is bought after the last cycle."
+    if (extrapolated := times.loc[times["extrapolated"].astype(bool), "name"]).any():
+        note += f" Hatched: {', '.join(extrapolated.unique())}, extrapolated from a sample of the candidates, and so"
+        note += " without an accuracy."
+    _curves.footnote(figure, shown, (panel,), difference=False, note=note)
+    return figure
+
+
+def _bars(axes: Axes, times: pd.DataFrame, chosen: dict[str, dict]) -> None:
+    """A group of bars per cycle, on a logarithmic axis."""
+    axes.grid(visible=False, axis="x")
+    present = [name for name in chosen if name in set(times["name"])]
+    if not present:
+        return
+    step = min((b - a for a, b in pairwise(sorted(times["labelled"].unique()))), default=1)
+    width = 0.8 * step / len(present)
+    for place, name in enumerate(present):
+        rows, colour = times[times["name"] == name], chosen[name]["color"]
+        filled = {"facecolor": colour, "alpha": 1.0 if chosen[name]["linestyle"] == "-" else 0.45}
+        look = {"facecolor": "white", "edgecolor": colour, "hatch": "////"} if rows["extrapolated"].any() else filled
+        places = rows["labelled"] + (place - (len(present) - 1) / 2) * width
+        axes.bar(places, rows["seconds_mean"], width=width, linewidth=0.6, **look)
+    low, high = times["seconds_mean"].min() / 2, times["seconds_mean"].max() * 1.5
+    axes.set_yscale("log")
+    axes.set_ylim(low, high)
+    axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 50 * low else (1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())

@@ -1,0 +1,1 @@
+"""What people type beside `run`: reproduce, status, plan, doctor, collect, archive, docs, perf."""

@@ -1,0 +1,85 @@
+# One job per cell of any study; then the tables of each study at once; then the claims of all.
+rule cell:
+    input:
+        ancient(cell_data),  # a record names the checksum of its data
+        cell_inputs,
+    output:
+        record=f"results/{SCALE}/runs/{{study}}/{{cell}}.json",
+        meta=f"results/{SCALE}/runs/{{study}}/{{cell}}.meta.json",
+    log:
+        f"results/{SCALE}/logs/{{study}}/{{cell}}.log",
+    benchmark:
+        f"results/{SCALE}/benchmarks/{{study}}/{{cell}}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: 1
+    resources:
+        mem_mb=lambda wildcards, attempt: 4000 * 4 ** (attempt - 1),  # kernels of the papers' sizes need more
+        runtime=720,
+    params:
+        settings=cell_settings,
+        code=cell_code,
+        scale=SCALE,
+        root=ROOT,
+    shell:
+        "python -m bench run {wildcards.study:q} {wildcards.cell:q} --scale {params.scale:q}"
+        " --settings {params.settings:q} --root {params.root:q} --threads {threads} --out {output.record:q}"
+        " >> {log:q} 2>&1"
+
+
+for name in STUDIES:
+
+    rule:
+        name:
+            f"{name}_tables"
+        input:
+            RECORDS[name],
+        output:
+            [
+                report(
+                    table,
+                    caption="../report/table.rst",
+                    category="Tables",
+                    subcategory=name,
+                    labels={"table": Path(table).stem, "scale": SCALE},
+                )
+                for table in TABLES[name]
+            ],
+        log:
+            f"results/{SCALE}/logs/{name}/tables.log",
+        benchmark:
+            f"results/{SCALE}/benchmarks/{name}/tables.tsv"
+        localrule: True
+        conda:
+            "../../environment.yml"
+        resources:
+            mem_mb=2000,
+        params:
+            study=name,
+            settings=json.dumps(study.section(config, name), sort_keys=True),
+            code=digest.of_tables(name),
+            folder=subpath(output[0], parent=True),
+        shell:
+            "python -m bench collect {params.study:q} --settings {params.settings:q} --out {params.folder:q}"
+            " >> {log:q} 2>&1"
+
+
+rule claims:
+    input:
+        [f"{paths.tables_folder(SCALE)}/{name}-claims.csv" for name in STUDIES],
+    output:
+        report(LEDGER, caption="../report/table.rst", category="Tables", labels={"table": "claims", "scale": SCALE}),
+    log:
+        f"results/{SCALE}/logs/claims.log",
+    benchmark:
+        f"results/{SCALE}/benchmarks/claims.tsv"
+    localrule: True
+    conda:
+        "../../environment.yml"
+    resources:
+        mem_mb=1000,
+    params:
+        scale=SCALE,
+        folder=subpath(output[0], parent=True),
+    shell:
+        "python -m bench claims --scale {params.scale:q} --out {params.folder:q} >> {log:q} 2>&1"
