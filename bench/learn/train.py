@@ -1,7 +1,7 @@
 """Supervised training by a named recipe, resumable after any epoch, and evaluation."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 import torch
@@ -12,6 +12,7 @@ from bench.core.errors import UserError
 from bench.core.progress import epochs
 from bench.core.seeds import torch_stream
 from bench.learn.augment import flip_crop
+from bench.learn.sgd import SGD
 
 
 @dataclass(frozen=True)
@@ -59,6 +60,8 @@ def fit(
     resume: dict | None = None,
     save: Callable[[dict], None] = lambda state: None,
     save_every: int = 10,
+    at: Collection[int] = (),
+    look: Callable[[nn.Module, int], None] = lambda net, epoch: None,
     shown: bool = True,
 ) -> None:
     """Train `net` in place on images `x` (N, C, H, W) and labels `y` (N,).
@@ -67,10 +70,11 @@ def fit(
     (cycle, epoch). `objective(net, images, labels, epoch)` takes the place of the recipe's loss. `save` gets all
     that is needed to continue after every `save_every` epochs; handed back as `resume`, it gives the same weights,
     bit for bit, as training without a break. Progress is `shown` or not.
+
+    `look(net, epoch)` is called with the network in evaluation mode after each number of epochs in `at`: 0 is before
+    training, `recipe.epochs` after it. `save` follows each look, and a look that was saved is not repeated.
     """
-    optimiser = torch.optim.SGD(
-        net.parameters(), lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay
-    )
+    optimiser = SGD(net.parameters(), lr=recipe.lr, momentum=recipe.momentum, weight_decay=recipe.weight_decay)
     schedule = _schedule(optimiser, recipe, steps=recipe.epochs * math.ceil(len(x) / recipe.batch))
     objective = objective or (lambda net, x, y, epoch: loss_of(recipe.loss, net(x), y))
     first = 0
@@ -79,6 +83,23 @@ def fit(
         optimiser.load_state_dict(resume["optimiser"])
         schedule.load_state_dict(resume["schedule"])
         first = resume["epoch"]
+
+    def looked(epoch: int) -> bool:
+        if epoch not in at:
+            return False
+        if not all(bool(torch.isfinite(parameter).all()) for parameter in net.parameters()):
+            raise Diverged(cycle, epoch - 1, recipe.lr)
+        net.eval()
+        look(net, epoch)
+        net.train()
+        return True
+
+    def saved(epoch: int) -> None:
+        state = {"net": net.state_dict(), "optimiser": optimiser.state_dict(), "schedule": schedule.state_dict()}
+        save({"epoch": epoch} | state)
+
+    if resume is None and looked(0):
+        saved(0)
     net.train()
     for epoch, report in epochs(first, recipe.epochs, shown):
         order = torch.randperm(len(x), generator=torch_stream(seed, "batches", cycle, epoch)).to(x.device)
@@ -98,15 +119,8 @@ def fit(
             optimiser.step()
             schedule.step()
         report(value)
-        if (epoch + 1) % save_every == 0 and epoch + 1 < recipe.epochs:
-            save(
-                {
-                    "epoch": epoch + 1,
-                    "net": net.state_dict(),
-                    "optimiser": optimiser.state_dict(),
-                    "schedule": schedule.state_dict(),
-                }
-            )
+        if looked(epoch + 1) or ((epoch + 1) % save_every == 0 and epoch + 1 < recipe.epochs):
+            saved(epoch + 1)
     net.eval()
     if not all(bool(torch.isfinite(parameter).all()) for parameter in net.parameters()):
         raise Diverged(cycle, recipe.epochs - 1, recipe.lr)  # the very last step can blow up unseen by any loss
