@@ -11,19 +11,19 @@ import pytest
 import torch
 from definition import WAYS
 
-from bench.core import paths as grid
-from bench.core.cell import Cell
 from bench.core.config import check
 from bench.kernels import convolution as convolution_module
 from bench.kernels import tangents as tangents_module
 from bench.learn import data
+from bench.studies import lookahead
+from bench.studies.lookahead import Cell
 
 REPO = Path(__file__).parents[1]
 TINY = {
     "scale": "tiny",
-    "seeds": [0, 1],
-    "recipes": {"l2": {"epochs": 4, "batch": 8, "lr": 0.5}},
     "lookahead": {
+        "seeds": [0, 1],
+        "recipes": {"l2": {"epochs": 4, "batch": 8, "lr": 0.5}},
         "protocol": {"digits": {"initial": 12, "query": 5, "subset": 40, "cycles": 3}},
         "panels": {
             "thesis-2.2a": {
@@ -50,6 +50,11 @@ def root(tmp_path_factory) -> Path:
     return folder
 
 
+def tiny_with(**changes) -> dict:
+    """The tiny configuration with other values in its study's section."""
+    return TINY | {"lookahead": TINY["lookahead"] | changes}
+
+
 @pytest.fixture(scope="session")
 def tiny() -> dict:
     return check(TINY, "tests")
@@ -61,8 +66,8 @@ def cell() -> Cell:
 
 
 @pytest.fixture(scope="session")
-def settings(tiny) -> dict:
-    return grid.settings(tiny, "digits", "l2")
+def settings(tiny, cell) -> dict:
+    return lookahead.settings(tiny, cell)
 
 
 @pytest.fixture
@@ -83,7 +88,5 @@ def bench(*words: str | Path, cwd: Path = REPO, **more) -> subprocess.CompletedP
 
 def run_words(cell: Cell, settings: dict, root: Path, out: Path) -> list[str]:
     """The words after `python -m bench` that run a cell."""
-    words = ["run", "lookahead", "--scale", "tiny", "--settings", json.dumps(settings), "--root", str(root)]
-    for axis in ("dataset", "net", "width", "recipe", "strategy", "seed"):
-        words += [f"--{axis}", str(getattr(cell, axis))]
-    return [*words, "--out", str(out), "--save-every", "2", "--device", "cpu"]
+    words = ["run", "lookahead", str(cell), "--scale", "tiny", "--settings", json.dumps(settings)]
+    return [*words, "--root", str(root), "--out", str(out), "--save-every", "2", "--device", "cpu"]

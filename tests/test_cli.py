@@ -4,11 +4,12 @@ import shutil
 
 import pytest
 import yaml
-from conftest import TINY, bench, run_words
+from conftest import TINY, bench, run_words, tiny_with
 
-from bench.core import paths as grid
-from bench.core.cell import Cell
+from bench.core import paths
 from bench.core.locks import sole_run
+from bench.studies import lookahead
+from bench.studies.lookahead import Cell
 
 
 @pytest.fixture(scope="module")
@@ -16,31 +17,40 @@ def finished(cell, settings, root, tmp_path_factory):
     """A folder with a configuration, one finished record and one failed run."""
     folder = tmp_path_factory.mktemp("cli")
     (folder / "tiny.yaml").write_text(yaml.safe_dump(TINY))
-    record = grid.record_path("tiny", "lookahead", cell)
+    record = paths.record_path("tiny", "lookahead", cell)
     result = bench(*run_words(cell, settings, root, folder / record))
     assert result.returncode == 0, result.stderr
-    failed = folder / grid.log_path(grid.record_path("tiny", "lookahead", Cell("digits", "wrn", 8, "l2", "random", 1)))
+    failed = folder / paths.log_path(
+        paths.record_path("tiny", "lookahead", Cell("digits", "wrn", 8, "l2", "random", 1))
+    )
     failed.parent.mkdir(parents=True)
     failed.write_text("cycle 1/3\nMemoryError: too small\n\n")
     return folder
 
 
+RANDOM = "digits/wrn/width-8/l2/random/seed-0"
+
+
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("cell", "change", "message"),
     [
-        (["--dataset", "digitz"], "did you mean 'digits'?"),
-        (["--net", "wrn+layer=2"], "did you mean 'layers'?"),
-        (["--strategy", "entropyy"], "did you mean 'entropy'?"),
-        (["--recipe", "l3"], "did you mean 'l2'?"),
-        (["--width", "0"], "at least 1"),
-        (["--settings", "{"], "--settings: not valid JSON"),
-        (["--root", "nowhere"], "python -m bench data digits --root nowhere"),
-        (["--scale", "papper"], "did you mean 'paper'?"),
+        (RANDOM.replace("digits", "digitz"), [], "did you mean 'digits'?"),
+        (RANDOM.replace("wrn", "wrn+layer=2"), [], "did you mean 'layers'?"),
+        (RANDOM.replace("random", "entropyy"), [], "did you mean 'entropy'?"),
+        (RANDOM.replace("random", "entropy+map=minmax"), [], "write 'entropy'"),
+        (RANDOM.replace("l2", "l3"), [], "did you mean 'l2'?"),
+        (RANDOM.replace("digits", "mnist").replace("l2", "l2+lr=0.10"), [], "write 'l2+lr=0.1'"),
+        (RANDOM.replace("width-8", "width-0x8"), [], "allowed: {dataset}/{net}/width-{width}/"),
+        (RANDOM + ".json", [], "allowed: {dataset}/{net}/width-{width}/"),
+        (RANDOM, ["--threads", "0"], "at least 1"),
+        (RANDOM, ["--settings", "{"], "--settings: not valid JSON"),
+        (RANDOM, ["--root", "nowhere"], "python -m bench data digits --root nowhere"),
+        (RANDOM, ["--scale", "papper"], "did you mean 'paper'?"),
+        (RANDOM, ["--out", "x.txt"], "ends in .json"),
     ],
 )
-def test_mistakes_are_one_line_with_a_remedy(change, message, tmp_path):
-    words = "run lookahead --dataset digits --net wrn --width 8 --recipe l2 --strategy random --seed 0".split()
-    result = bench(*words, "--out", tmp_path / "x.json", *change)
+def test_mistakes_are_one_line_with_a_remedy(cell, change, message, tmp_path):
+    result = bench("run", "lookahead", cell, "--out", tmp_path / "x.json", *change)
     assert result.returncode == 2
     assert message in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
@@ -48,32 +58,33 @@ def test_mistakes_are_one_line_with_a_remedy(change, message, tmp_path):
 
 
 def test_a_wrong_width_is_said_by_the_net(root, tmp_path):
-    words = "run lookahead --dataset digits --net wrn --width 7 --recipe l2 --strategy random --seed 0".split()
-    result = bench(*words, "--out", tmp_path / "x.json", "--root", root)
+    result = bench("run", "lookahead", RANDOM.replace("8", "7"), "--out", tmp_path / "x.json", "--root", root)
     assert result.returncode == 2
     assert "width" in result.stderr.splitlines()[-1]
     assert "Traceback" not in result.stderr
 
 
 def test_a_cell_takes_its_settings_from_the_scale(finished, root, tmp_path, cell):
-    words = "run lookahead --dataset digits --net wrn --width 8 --recipe l2 --strategy entropy --seed 0".split()
-    result = bench(
-        *words, "--scale", finished / "tiny.yaml", "--root", root, "--out", tmp_path / "x.json", "--device", "cpu"
-    )
+    """And its place: results/<scale>/runs/<study>/<cell>.json in the working folder."""
+    words = ("--scale", finished / "tiny.yaml", "--root", root, "--device", "cpu")
+    result = bench("run", "lookahead", str(cell), *words, cwd=tmp_path)
     assert result.returncode == 0, result.stderr
-    record = finished / grid.record_path("tiny", "lookahead", cell)
-    assert (tmp_path / "x.json").read_bytes() == record.read_bytes()
+    record = paths.record_path("tiny", "lookahead", cell)
+    assert (tmp_path / record).read_bytes() == (finished / record).read_bytes()
 
 
 def test_status_counts_cells_and_names_failures(finished):
     lines = bench("status", "--scale", "tiny.yaml", cwd=finished).stdout.splitlines()
     assert lines[2].split() == ["lookahead", "1", "0", "1", "4"]
-    assert "random/seed-1.json: MemoryError: too small" in lines[3]
+    assert lines[3] == "failed lookahead digits/wrn/width-8/l2/random/seed-1: MemoryError: too small"
+    listed = bench("status", "--cells", "--scale", "tiny.yaml", cwd=finished).stdout.splitlines()
+    assert "done lookahead digits/wrn/width-8/l2/entropy/seed-0" in listed
+    assert len(listed) == 3 + 6
 
 
 def test_status_sees_a_running_cell(finished):
-    record = finished / grid.record_path("tiny", "lookahead", Cell("digits", "wrn", 8, "l2", "margin", 0))
-    with sole_run(grid.resume_path(record).with_suffix(".lock")):
+    record = finished / paths.record_path("tiny", "lookahead", Cell("digits", "wrn", 8, "l2", "margin", 0))
+    with sole_run(paths.lock_path(record)):
         assert bench("status", "--scale", "tiny.yaml", cwd=finished).stdout.splitlines()[2].split()[2] == "1"
 
 
@@ -81,7 +92,7 @@ def test_plan_prices_measured_and_unmeasured_cells(finished):
     text = bench("plan", "--scale", "tiny.yaml", "--device", "cpu", cwd=finished).stdout
     assert "measured" in text
     assert "6 jobs" in text
-    other = TINY | {"recipes": {"l2": {"epochs": 5}}}
+    other = tiny_with(recipes={"l2": {"epochs": 5}})
     (finished / "other.yaml").write_text(yaml.safe_dump(other))
     assert "queries are not counted" not in text
     text = bench("plan", "--scale", "other.yaml", "--device", "cpu", cwd=finished).stdout
@@ -104,15 +115,16 @@ def test_collect_refuses_gaps_and_partial_fills_what_there_is(finished):
     partial = bench("collect", "--scale", "tiny.yaml", "--partial", cwd=finished)
     assert partial.returncode == 0, partial.stderr
     assert "1/6 cells; missing:" in partial.stderr
+    assert "results/tiny/tables/claims.csv" in partial.stdout.splitlines()
     written = {path.stem for path in (finished / "results/tiny/tables").iterdir()}
-    assert written == set(grid.TABLES)
+    assert written == {*lookahead.TABLES, "claims"}
 
 
 def test_collect_with_nothing_says_what_to_type(finished, tmp_path):
     shutil.copy(finished / "tiny.yaml", tmp_path)
     result = bench("collect", "--scale", "tiny.yaml", "--partial", cwd=tmp_path)
     assert result.returncode == 2
-    assert "`snakemake --cores all` makes them" in result.stderr
+    assert "has no record yet; `snakemake --cores all` makes them" in result.stderr
 
 
 def test_figure_without_tables_says_what_to_type(tmp_path):
@@ -128,6 +140,18 @@ def test_data_says_what_it_has(root):
 
 def test_every_command_has_help():
     commands = bench("--help").stdout
-    for name in ("run", "data", "collect", "figure", "status", "plan", "doctor", "docs"):
+    for name in (
+        "run",
+        "data",
+        "collect",
+        "claims",
+        "figure",
+        "reproduce",
+        "status",
+        "plan",
+        "archive",
+        "restore",
+        "docs",
+    ):
         assert name in commands
         assert bench(name, "--help").returncode == 0

@@ -7,10 +7,12 @@ import yaml
 from conftest import REPO, TINY
 
 from bench.core import config as configuration
-from bench.core import paths as grid
-from bench.core import registry
+from bench.core import paths, registry, study
+from bench.core.cell import Cell as AnyCell
 from bench.core.errors import UserError
 from bench.learn.train import Recipe
+from bench.studies import lookahead
+from bench.studies.lookahead import Cell
 
 PANEL = TINY["lookahead"]["panels"]["thesis-2.2a"]
 
@@ -44,23 +46,24 @@ def test_recipe_and_schema_have_the_same_keys():
 
 def test_defaults_are_the_papers_values():
     paper = configuration.load("paper")
-    assert len(paper["seeds"]) == 6
+    assert len(paper["lookahead"]["seeds"]) == 6
     assert paper["lookahead"]["protocol"]["mnist"] | {"cycles": 0} == {
         "initial": 100, "query": 20, "subset": 4000, "cycles": 0, "start": "warm", "view": "clean",
     }  # fmt: skip
     for dataset, initial in (("svhn", 1000), ("cifar10", 1000), ("cifar100", 10_000)):
         protocol = paper["lookahead"]["protocol"][dataset]
         assert (protocol["initial"], protocol["query"], protocol["subset"]) == (initial, 1000, 6000)
-    assert paper["recipes"]["l2-cifar100"]["lr"] == 1.0
-    assert paper["recipes"]["l2-cifar100"]["epochs"] == 200
-    departing = {name: text for name, text in grid.deviations(paper).items() if text}
-    assert departing == {"thesis-2.1b": grid.STAND_IN}
+    assert paper["lookahead"]["recipes"]["l2-cifar100"]["lr"] == 1.0
+    assert paper["lookahead"]["recipes"]["l2-cifar100"]["epochs"] == 200
+    assert study.texts(lookahead.departures(paper)) == {"thesis-2.1b": lookahead.STAND_IN}
 
 
 def test_a_partial_recipe_keeps_its_named_defaults():
-    config = configuration.check({"scale": "x", "recipes": {"l2-cifar100": {"epochs": 3}, "mine": {}}}, "x")
-    assert config["recipes"]["l2-cifar100"] | {"epochs": 200} == configuration.load("paper")["recipes"]["l2-cifar100"]
-    assert config["recipes"]["mine"] == config["recipes"]["l2"] | {"fallback_lr": None}
+    given = {"scale": "x", "lookahead": {"recipes": {"l2-cifar100": {"epochs": 3}, "mine": {}}}}
+    recipes = configuration.check(given, "x")["lookahead"]["recipes"]
+    paper = configuration.load("paper")["lookahead"]["recipes"]
+    assert recipes["l2-cifar100"] | {"epochs": 200} == paper["l2-cifar100"]
+    assert recipes["mine"] == recipes["l2"] | {"fallback_lr": None}
 
 
 def test_given_panels_replace_the_papers():
@@ -82,40 +85,71 @@ P = ("lookahead", "panels", "thesis-2.2a")
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        (broken("sedes", value=[1]), ["unknown key 'sedes'", "did you mean 'seeds'?"]),
-        (broken("seeds", value=[]), ["seeds", "found []", "at least 1"]),
-        (broken("seeds", value=[1, 1]), ["seeds", "no entry twice"]),
-        (broken("seeds", value="0"), ["seeds", "found '0'", "a list"]),
+        (broken("lookahead", "sedes", value=[1]), ["lookahead: unknown key 'sedes'", "did you mean 'seeds'?"]),
+        (broken("lokahead", value={}), ["unknown key 'lokahead'", "did you mean 'lookahead'?"]),
+        (broken("lookahead", "seeds", value=[]), ["seeds", "found []", "at least 1"]),
+        (broken("lookahead", "seeds", value=[1, 1]), ["seeds", "no entry twice"]),
+        (broken("lookahead", "seeds", value="0"), ["seeds", "found '0'", "a list"]),
         (broken(*P, "width", value=-3), ["thesis-2.2a.width", "found -3", ">= 1"]),
         (broken(*P, "width", value=2.5), ["thesis-2.2a.width", "found 2.5", "whole number"]),
         (broken(*P, "dataset", value="digit"), ["thesis-2.2a.dataset", "'digit'", "did you mean 'digits'?"]),
         (broken(*P, "net", value="wnr"), ["thesis-2.2a.net", "'wnr'", "did you mean 'wrn'?"]),
         (broken(*P, "strategies", value=["marign"]), ["strategies", "did you mean 'margin'?"]),
-        (broken(*P, "strategies", value=["entropy+map=minmax"]), ["its one spelling is 'entropy'"]),
+        (broken(*P, "strategies", value=["entropy+map=minmax"]), ["write 'entropy'"]),
         (broken(*P, "recipe", value="l1"), ["thesis-2.2a.recipe", "did you mean 'l2'?"]),
         (broken(*P, "recipe", value="l2+rl=0.3"), ["thesis-2.2a.recipe", "'rl'", "did you mean 'lr'?"]),
         (broken(*P, "recipe", value="l2+lr=fast"), ["thesis-2.2a.recipe", "lr", "found 'fast'", "a number"]),
         (broken(*P, "recipe", value="l2+lr=-1"), ["thesis-2.2a.recipe", "lr", "found -1", "> 0"]),
-        (broken(*P, "recipe", value="l2+lr"), ["thesis-2.2a.recipe", "lr", "found None"]),
-        (broken(*P, "recipe", value="l2+lr=0.30"), ["its one spelling is 'l2+lr=0.3'"]),
-        (broken(*P, "recipe", value="l2+lr=0.5"), ["its one spelling is 'l2'"]),
-        (broken(*P, "recipe", value="l2+subset=9+lr=0.3"), ["its one spelling is 'l2+lr=0.3+subset=9'"]),
+        (broken(*P, "recipe", value="l2+lr"), ["thesis-2.2a.recipe", "lr", "found ''", "a number"]),
+        (broken(*P, "recipe", value="l2+lr=0.30"), ["write 'l2+lr=0.3'"]),
+        *(
+            (broken(*P, "recipe", value=f"l2+epochs={text}"), ["thesis-2.2a.recipe", "epochs"])
+            for text in (
+                "0x10",
+                "1_0",
+                " 5",
+                "5 ",
+                "5 #x",
+                "05",
+                "+5",
+                "5.0",
+                "５",
+                "1e1",
+                "[5]",
+                "",
+                "5\n",
+                "#$(touch x)\r1",
+            )
+        ),
+        (broken(*P, "recipe", value="l2+lr=1.0"), ["write 'l2+lr=1'"]),
+        (broken(*P, "recipe", value="l2+lr=3e-1"), ["write 'l2+lr=0.3'"]),
+        (broken(*P, "recipe", value="l2+cycle_momentum=False"), ["cycle_momentum", "found 'False'"]),
+        (broken(*P, "net", value="fcn+depth=03"), ["write 'fcn'"]),
+        (broken(*P, "net", value="fcn+depth=４"), ["whole number"]),
+        (broken(*P, "recipe", value="l2+lr=0.5"), ["write 'l2'"]),
+        (broken(*P, "recipe", value="l2+subset=9+lr=0.3"), ["write 'l2+lr=0.3+subset=9'"]),
         (broken(*P, "recipe", value="l2+subset=3"), ["protocol.digits", "larger than subset (3)"]),
         (broken(*P, "recipe", value="l2+view=dark"), ["view", "unknown value 'dark'", "augmented"]),
-        (broken("recipes", "l2", "loss", value="mae"), ["recipes.l2.loss", "'mae'", "mse"]),
-        (broken("recipes", "l2", "lr", value=0), ["recipes.l2.lr", "> 0"]),
-        (broken("recipes", "l2", "epoch", value=3), ["recipes.l2", "did you mean 'epochs'?"]),
+        (broken("lookahead", "recipes", "l2", "loss", value="mae"), ["lookahead.recipes.l2.loss", "'mae'", "mse"]),
+        (broken("lookahead", "recipes", "l2", "lr", value=0), ["lookahead.recipes.l2.lr", "> 0"]),
+        (broken("lookahead", "recipes", "l2", "epoch", value=3), ["lookahead.recipes.l2", "did you mean 'epochs'?"]),
         (broken("lookahead", "protocol", "digits", "initial", value=1299), ["protocol.digits", "1300 training images"]),
         (broken("lookahead", "protocol", "digits", "query", value=41), ["protocol.digits", "larger than subset"]),
         (broken("lookahead", "protocol", "digit", value={}), ["lookahead.protocol", "did you mean 'digits'?"]),
-        (broken("data", value={"average_pool": {"mnits": 2}}), ["average_pool", "did you mean 'mnist'?"]),
+        (
+            broken("lookahead", "images", value={"average_pool": {"mnits": 2}}),
+            ["average_pool", "did you mean 'mnist'?"],
+        ),
         (broken(*P, "width", value=8.0), ["thesis-2.2a.width", "found 8.0", "whole number"]),
-        (broken("seeds", value=[0.0]), ["seeds.0", "whole number"]),
-        (broken("recipes", "l2", "lr", value=float("nan")), ["recipes.l2.lr", "found nan", "a number"]),
-        (broken("recipes", "a/b", value={}), ["recipes", "a/b"]),
-        (broken("recipes", 3, value={}), ["recipes", "3"]),
-        (broken("data", value={"average_pool": {"digits": 9}}), ["average_pool.digits", "found 9", "8"]),
-        ({"seeds": [0]}, ["'scale' is missing"]),
+        (broken("lookahead", "seeds", value=[0.0]), ["lookahead.seeds.0", "whole number"]),
+        (
+            broken("lookahead", "recipes", "l2", "lr", value=float("nan")),
+            ["lookahead.recipes.l2.lr", "found nan", "a number"],
+        ),
+        (broken("lookahead", "recipes", "a/b", value={}), ["recipes", "a/b"]),
+        (broken("lookahead", "recipes", 3, value={}), ["recipes", "3"]),
+        (broken("lookahead", "images", value={"average_pool": {"digits": 9}}), ["average_pool.digits", "found 9", "8"]),
+        ({"lookahead": {}}, ["'scale' is missing"]),
         ([], ["found []", "keys with values"]),
         (None, ["found None", "keys with values"]),
     ],
@@ -172,7 +206,7 @@ def test_another_file_cannot_take_a_shipped_scale_s_name():
 
 
 def test_deviations_name_what_differs_and_only_that(tiny):
-    text = grid.deviations(tiny)["thesis-2.2a"]
+    text = study.texts(lookahead.departures(tiny))["thesis-2.2a"]
     assert "width 8 (paper 640)" in text
     assert "dataset digits (paper svhn)" in text
     assert "seeds 2 (paper 6)" in text
@@ -180,7 +214,7 @@ def test_deviations_name_what_differs_and_only_that(tiny):
 
 
 def texts(tiny: dict, **panels: dict) -> dict[str, str]:
-    return grid.deviations(tiny | {"lookahead": tiny["lookahead"] | {"panels": panels}})
+    return study.texts(lookahead.departures(tiny | {"lookahead": tiny["lookahead"] | {"panels": panels}}))
 
 
 def test_deviations_name_the_strategies_that_are_not_there(tiny):
@@ -195,8 +229,8 @@ def test_deviations_name_the_strategies_that_are_not_there(tiny):
     assert found["thesis-2.2a"].endswith(", without badge, without ll4al, without ntk")
     assert found["thesis-2.1a"].endswith(", naive only timed, without ntk+solve=resolve")
     assert found["thesis-2.1b"].endswith(", without infinite, without gp, without gp-random")
-    assert grid.STAND_IN not in found["thesis-2.1b"]
-    assert grid.STAND_IN in texts(tiny, mine=PANEL | {"strategies": ["gp"]})["mine"]
+    assert lookahead.STAND_IN not in found["thesis-2.1b"]
+    assert lookahead.STAND_IN in texts(tiny, mine=PANEL | {"strategies": ["gp"]})["mine"]
 
 
 @pytest.mark.parametrize("path", sorted((REPO / "config").glob("*.yaml")), ids=lambda path: path.stem)
@@ -213,16 +247,16 @@ def test_true_steps_have_few_candidates():
     panels = [p for p in paper["lookahead"]["panels"].values() if "one-step+step=true" in p["strategies"]]
     assert panels
     for panel in panels:
-        assert grid.settings(paper, panel["dataset"], panel["recipe"])["protocol"]["subset"] <= 400
+        assert lookahead.of_setting(paper, panel["dataset"], panel["recipe"])["protocol"]["subset"] <= 400
 
 
 def test_a_recipe_may_be_named_with_what_departs_from_it(tiny):
-    plain = grid.settings(tiny, "digits", "l2")
-    changed = grid.settings(tiny, "digits", "l2+lr=0.3+subset=9+view=augmented+statistics=released")
+    plain = lookahead.of_setting(tiny, "digits", "l2")
+    changed = lookahead.of_setting(tiny, "digits", "l2+lr=0.3+subset=9+view=augmented+statistics=released")
     assert changed["recipe"] == plain["recipe"] | {"lr": 0.3}
     assert changed["protocol"] == plain["protocol"] | {"subset": 9, "view": "augmented"}
     assert changed["statistics"] == "released"
-    assert grid.settings(tiny, "digits", "l2") == plain  # what is given out is nobody else's
+    assert lookahead.of_setting(tiny, "digits", "l2") == plain  # what is given out is nobody else's
 
 
 def test_panels_of_a_sweep_that_the_papers_do_not_have_are_compared_with_one_they_have(tiny):
@@ -237,18 +271,18 @@ def test_panels_of_a_sweep_that_the_papers_do_not_have_are_compared_with_one_the
 
 
 def test_cells_shared_by_panels_run_once(tiny):
-    panels = tiny["lookahead"]["panels"]
-    once = grid.cells(panels, [0, 1])
+    once = lookahead.cells(tiny)
     assert len(once) == 3 * 2
-    assert grid.cells(panels | {"thesis-A.1a": PANEL}, [0, 1]) == once
+    shared = tiny["lookahead"] | {"panels": tiny["lookahead"]["panels"] | {"thesis-A.1a": PANEL}}
+    assert lookahead.cells(tiny | {"lookahead": shared}) == once
 
 
 def test_paths_keep_their_tail(tiny):
-    cell = grid.cells(tiny["lookahead"]["panels"], [0])[0]
-    record = grid.record_path("tiny", "lookahead", cell)
+    cell = lookahead.cells(tiny)[0]
+    record = paths.record_path("tiny", "lookahead", cell)
     assert str(record) == "results/tiny/runs/lookahead/digits/wrn/width-8/l2/entropy/seed-0.json"
-    assert str(grid.log_path(record)) == "results/tiny/logs/lookahead/digits/wrn/width-8/l2/entropy/seed-0.log"
-    assert str(grid.resume_path(record)) == "results/tiny/resume/lookahead/digits/wrn/width-8/l2/entropy/seed-0.pt"
+    assert str(paths.log_path(record)) == "results/tiny/logs/lookahead/digits/wrn/width-8/l2/entropy/seed-0.log"
+    assert str(paths.resume_path(record)) == "results/tiny/resume/lookahead/digits/wrn/width-8/l2/entropy/seed-0.pt"
 
 
 def test_paper_grid_covers_the_thesis():
@@ -274,3 +308,43 @@ def test_yaml_files_have_comments_only_where_they_deviate():
 def test_component_names_and_schema_agree():
     protocol = configuration.schema()["properties"]["lookahead"]["properties"]["protocol"]["properties"]
     assert set(protocol) == set(registry.components("datasets"))
+
+
+def test_a_cell_is_its_path(tiny):
+    for cell in lookahead.cells(tiny):
+        assert Cell.parse(str(cell)) == cell
+    assert sorted(reversed(lookahead.cells(tiny))) == lookahead.cells(tiny)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("", "digits", "digits/wrn/width-8/l2/entropy/seed-x", "digits/wrn/width-8/l2/entropy/seed-00"),
+        *("digits/wrn/width-8/l2/entropy/seed-0/", "/digits/wrn/width-8/l2/entropy/seed-0"),
+        *("digits/../width-8/l2/entropy/seed-0", "digits/$(id)/width-8/l2/entropy/seed-0"),
+        *("digits/wrn/width-8/l2 #/entropy/seed-0", "digits/wrn/width-٣/l2/entropy/seed-0"),
+        *("digits/wrn/width-8/l2/-rf/seed-0", "digits/wrn/width-8/{wildcards}/entropy/seed-0"),
+    ],
+)
+def test_no_other_text_is_a_cell(text):
+    with pytest.raises(UserError, match="allowed"):
+        Cell.parse(text)
+
+
+def test_a_cell_keeps_what_is_no_word_out_of_paths():
+    assert issubclass(Cell, AnyCell)
+    with pytest.raises(UserError, match="recipe: found"):
+        Cell("digits", "wrn", 8, "l2+epochs=#$(touch pwned)\r1", "random", 0)
+
+
+def test_a_value_in_a_spec_has_one_way_to_be_written():
+    for value, text in (
+        (0.1, "0.1"),
+        (1e-05, "1e-05"),
+        (0.123456789, "0.123456789"),
+        (3, "3"),
+        (True, "true"),
+        (None, "null"),
+    ):
+        assert configuration._text(value) == text
+        assert configuration._value({}, text) == value

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.core import registry
 from bench.core.errors import UserError
 
-PACKAGES = ("datasets", "nets", "strategies", "figures")
+PACKAGES = ("datasets", "nets", "strategies", "studies/lookahead/figures")
 
 
 @pytest.mark.parametrize("package", PACKAGES)
@@ -25,7 +25,14 @@ def test_every_component_has_a_name_and_a_summary(package):
 
 
 def test_listing_imports_no_torch():
-    code = "import sys; from bench import config, grid, digest; config.load('paper'); sys.exit('torch' in sys.modules)"
+    code = """
+import sys
+from bench.core import config, digest, paths, registry, study
+config.load("paper")
+for name in study.names():
+    study.load(name), study.figures(name)
+sys.exit(bool({"torch", "pandas", "snakemake"} & set(sys.modules)))
+"""
     assert subprocess.run([sys.executable, "-c", code]).returncode == 0
 
 

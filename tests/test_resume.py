@@ -37,8 +37,8 @@ from bench.__main__ import main
 sys.exit(main(sys.argv[1:]))
 """
 MOMENTS = [
-    ("torch.optim", "SGD.step", 3),  # in the middle of the second epoch, before anything was saved
-    ("torch.optim", "SGD.step", 13),  # in the middle of an epoch of the second cycle
+    ("bench.learn.sgd", "SGD.step", 3),  # in the middle of the second epoch, before anything was saved
+    ("bench.learn.sgd", "SGD.step", 13),  # in the middle of an epoch of the second cycle
     ("torch", "save", 2),  # in the middle of writing a resume file
     ("os", "fsync", 1),  # the first resume file complete, but perhaps not on the disk
     ("os", "replace", 3),  # a later resume file complete, but not yet in place
@@ -164,3 +164,25 @@ def test_a_finished_cell_is_not_computed_again(tmp_path, cell, settings, root):
     before = (tmp_path / "x.json").stat().st_mtime_ns
     assert "done already" in bench(*words).stderr
     assert (tmp_path / "x.json").stat().st_mtime_ns == before
+
+
+def test_a_scratch_folder_survives_a_kill_and_goes_with_the_record(tmp_path):
+    path = tmp_path / "x.pt"
+    first = Journal(path, "x", torch.device("cpu"))
+    (first.scratch() / "kernel.npy").write_bytes(b"half")
+    again = Journal(path, "x", torch.device("cpu"))  # no save in between: the scratch needs none
+    again.open()
+    assert (again.scratch() / "kernel.npy").read_bytes() == b"half"
+    other = Journal(path, "other settings", torch.device("cpu"))
+    assert not (other.scratch() / "kernel.npy").exists()
+    (other.scratch() / "kernel.npy").write_bytes(b"whole")
+    other.save({})
+    other.remove()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scratch_folder_without_an_owner_is_not_trusted(tmp_path):
+    journal = Journal(tmp_path / "x.pt", "x", torch.device("cpu"))
+    (tmp_path / "x.scratch").mkdir()
+    (tmp_path / "x.scratch/kernel.npy").write_bytes(b"whose?")
+    assert not (journal.scratch() / "kernel.npy").exists()

@@ -199,7 +199,7 @@ def vary(spec: str, parts: list[tuple[dict, dict]]) -> None:
         values, node = allowed[key]
         value = _value(node, text)
         if error := next(_Validator(node).iter_errors(value), None):
-            raise UserError(f"{spec}: {key}: {_say(error)}")
+            raise UserError(f"{spec!r}: {key}: {_say(error)}")
         if value != values[key]:
             said[key] = _text(value)
         values[key] = value

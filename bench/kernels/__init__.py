@@ -1,6 +1,6 @@
-"""Neural tangent kernels, empirical and of infinite width, and regression with them.
+"""Neural tangent kernels, empirical and of infinite width, and regression with them: `from bench.kernels import gram`.
 
-    gram.py         Theta = J J^T of a net on data: the full eNTK, the pNTK, a single output, the trace; start here
+    empirical.py    Theta = J J^T of a net on data: the full eNTK, the pNTK, a single output, the trace; start here
     tangents.py     what a net's layers keep of given points: hooks, passes, checks
     backward.py     a backward pass of all outputs in lockstep, along autograd's graph
     layers.py       what each layer type adds to Theta, derived from J J^T
@@ -16,3 +16,15 @@
 Letters: N points, O outputs, B backward vectors, S rows of Theta per point, M = B / S, P parameters; of a convolution C
 output channels, T output positions, D patch size (input channels x kernel height x kernel width).
 """
+
+import importlib
+from typing import Any
+
+_OFFERED = {"gram": "empirical", "regress": "regression"}
+
+
+def __getattr__(name: str) -> Any:
+    """Found when asked for, so that a kernel of infinite width does not depend on the engine of empirical ones."""
+    if name not in _OFFERED:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_OFFERED[name]}"), name)

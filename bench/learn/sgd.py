@@ -1,7 +1,7 @@
 """torch's SGD, without its compiler: the first step of any torch optimiser imports torch._dynamo, a second per process.
 
-Nothing here is compiled, so the import buys nothing. The arithmetic is torch's own. torch is pinned; a test compares the
-weights with those of torch.optim.SGD and looks for the import.
+Nothing here is compiled, so the import buys nothing. The arithmetic is torch's own. torch is pinned; a test compares
+the weights with those of torch.optim.SGD and looks for the import.
 """
 
 import inspect

@@ -1,0 +1,40 @@
+"""Words and tables for documents: numbers with their intervals, rows of Markdown."""
+
+from collections.abc import Iterable
+
+import pandas as pd
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
+    """A table in Markdown."""
+    head = list(head)
+    lines = [_row(head), _row(["---"] * len(head)), *(_row(row) for row in rows)]
+    return "\n".join(lines)
+
+
+def _row(cells: Iterable[object]) -> str:
+    return f"| {' | '.join(str(cell).replace('|', chr(92) + '|') for cell in cells)} |"
+
+
+def points(mean: float, low: float, high: float) -> str:
+    """`1.2 [0.3, 2.1]`, in hundredths, of fractions."""
+    mean, low, high = (round(100 * value, 1) + 0.0 for value in (mean, low, high))  # + 0.0: no minus zero
+    return f"{mean:.1f}" if pd.isna(low) or low == high else f"{mean:.1f} [{low:.1f}, {high:.1f}]"
+
+
+def plain(mean: float, low: float, high: float) -> str:
+    """`329 [281, 386]`, three digits."""
+    return f"{mean:.3g}" if pd.isna(low) else f"{mean:.3g} [{low:.3g}, {high:.3g}]"
+
+
+def measured(row) -> str:
+    """What a claim's row measured, with its unit."""
+    value = (row.measured, row.low, row.high)
+    if pd.isna(row.measured):
+        return ""
+    return f"{points(*value)} {row.unit}" if row.unit in ("points", "%") else f"{plain(*value)} {row.unit}".strip()
+
+
+def listed(names: Iterable[str]) -> str:
+    """`a`, `b`, `c`, or none."""
+    return ", ".join(f"`{name}`" for name in names) or "none"

@@ -1,0 +1,170 @@
+"""What docs/results-lookahead.md says of the committed runs: blocks of Markdown from the tables of scale cpu."""
+
+from fnmatch import fnmatch
+
+import pandas as pd
+
+from bench.core import config, csv, paths, registry, study
+from bench.report import words
+from bench.studies import lookahead
+from bench.studies.lookahead.tables import PUBLISHED
+
+SETTING = ["dataset", "net", "width", "recipe"]
+
+
+def cpu(table: str) -> pd.DataFrame:
+    """A committed table; FileNotFoundError where there is none yet."""
+    return pd.read_csv(config.ROOT / paths.tables_folder("cpu") / f"{table}.csv").fillna({"data": ""})
+
+
+def answer() -> str:
+    """The claims by verdict, in words."""
+    claims = cpu("lookahead-claims")
+    lines = []
+    for verdict in ("supported", "not supported", "inconclusive", "not comparable"):
+        found = claims[claims["verdict"] == verdict]
+        statements = (found["statement"] + " (" + found["where"] + ")").drop_duplicates()
+        lines.append(f"- **{verdict.capitalize()}** ({len(statements)}): {'; '.join(statements) or 'none'}.")
+    return "\n".join(lines)
+
+
+def claims_table() -> str:
+    claims = cpu("lookahead-claims").fillna({"note": "", "arms": "", "seeds_needed": ""})
+    measured = claims[claims["verdict"] != "not measured"]
+    rows = []
+    for row in measured.itertuples():
+        many = (claims["claim"] == row.claim).sum() > 1
+        where = f", {row.setting.removeprefix('thesis-')}" if many else ""
+        note = f", {row.note}" if row.note else ""
+        rows.append(
+            (
+                row.where,
+                f"{row.statement} ({row.arms}{where}{note})",
+                row.published,
+                words.measured(row),
+                f"**{row.verdict}**",
+                _whole(row.seeds_needed),
+            )
+        )
+    head = ("figure", "claim of the thesis", "published", "measured", "verdict", "seeds needed")
+    absent = claims.groupby("claim", sort=False)["verdict"].agg(lambda found: set(found) == {"not measured"})
+    note = f"Not measured at this scale: {', '.join(absent.index[absent]) or 'none'}."
+    return "\n".join([words.table(head, rows), "", note])
+
+
+def _whole(text: object) -> str:
+    """A number of seeds as CSV readers give it back."""
+    return f"{text:.0f}" if isinstance(text, float) else str(text).removesuffix(".0")
+
+
+def results() -> str:
+    """Accuracies, a row per setting and strategy."""
+    areas, summary = cpu("lookahead-areas"), cpu("lookahead-summary")
+    keys = [*SETTING, "strategy"]
+    rows = areas.drop_duplicates(keys)
+    rows = rows.assign(size=rows.groupby("dataset")["strategy"].transform("size"))  # the dataset with most rows first
+    rows = rows.sort_values(["size", "dataset", "area_mean"], ascending=[False, True, False])
+    shown = []
+    for row in rows.itertuples():
+        mine = summary[(summary[keys] == [getattr(row, key) for key in keys]).all(axis=1)]
+        last = mine.loc[mine["cycle"].idxmax()]
+        shown.append(
+            (
+                *(_dataset(row), row.net, row.width, row.recipe, f"`{row.strategy}`"),
+                words.points(row.area_mean, row.area_low, row.area_high),
+                words.points(row.difference_mean, row.difference_low, row.difference_high),
+                f"`{row.baseline}`",
+                words.points(last["accuracy_mean"], last["accuracy_low"], last["accuracy_high"]),
+                f"{row.n}{_diverged(row.diverged)}",
+            )
+        )
+    head = ("dataset", "net", "width", "recipe", "strategy", "accuracy over the curve (%)", "minus baseline (points)")
+    costs = cpu("lookahead-costs")
+    hours = (costs["n"] * costs["total_seconds"]).sum() / 3600
+    note = f"Brackets: 95% t-intervals over seeds. These runs took {hours:.1f} hours of one core."
+    data = f"Data: {'; '.join(summary['data'].unique())}."
+    return "\n".join([words.table((*head, "baseline", "final accuracy (%)", "seeds"), shown), "", note, data])
+
+
+def tests() -> str:
+    """Table 2.1 of the thesis beside the same tests."""
+    rows = []
+    for row in cpu("thesis-2.1").itertuples():
+        pair = f": `{row.strategy_a}` and `{row.strategy_b}`" if isinstance(row.strategy_a, str) else ""
+        cycles, seeds = (f"{p:.2g}" if pd.notna(p) else "" for p in (row.p_cycles, row.p_seeds))
+        rows.append((f"{row.test}{pair}", f"{row.p_published:g}", cycles, row.verdict, seeds, row.verdict_seeds))
+    return words.table(("test", "p, thesis", "p, blocks = cycles", "verdict", "p, blocks = seeds", "verdict"), rows)
+
+
+def choices() -> str:
+    """What the thesis and its released code do differently, and what it changes."""
+    found = cpu("lookahead-choices")
+    absent = [name for name in csv.read(PUBLISHED / "thesis-choices.csv")["choice"] if name not in set(found["choice"])]
+    rows = []
+    for row in found.itertuples():
+        rest = [f"`{value}`" for value in (row.net, row.recipe, row.strategy) if isinstance(value, str)]
+        shown = words.points(row.area_mean, row.area_low, row.area_high) + _diverged(row.diverged)
+        where = ", ".join([_dataset(row), *rest, f"width {row.width}"])
+        rows.append((row.choice, f"`{row.thesis}`", f"`{row.code}`", where, shown, f"{row.area_p:.2g}"))
+    head = ("choice", "thesis", "released code", "seen in", "code minus thesis, over the curve (points)", "p")
+    note = f"Not measured at this scale: {', '.join(absent) or 'none'}."
+    if not rows:
+        return "No choice has finished runs of both its arms at this scale."
+    return "\n".join([words.table(head, rows), "", note])
+
+
+def departures() -> str:
+    """How the panels of scale cpu depart from the thesis'; what several share is said once."""
+    frame = cpu("lookahead-departures").fillna("")
+    panels = frame["panel"].nunique()
+    rows = []
+    for (what, here, paper), group in frame.groupby(["what", "here", "paper"], sort=False):
+        where = "all" if len(group) == panels else ", ".join(name.removeprefix("thesis-") for name in group["panel"])
+        rows.append((what, here, paper, where))
+    return words.table(("what", "here", "paper", "panels"), sorted(rows, key=lambda row: (row[3] != "all", row[3])))
+
+
+def figures() -> str:
+    """Links to the figures that were drawn and show something."""
+    panels = cpu("lookahead-summary")["panel"].unique()
+    lines = []
+    for name, figure in study.figures("lookahead").items():
+        path, shown = paths.figure_stem("cpu", f"{name}.png"), figure.constants.get("PANELS", ())
+        if (config.ROOT / path).is_file() and any(fnmatch(panel, pattern) for panel in panels for pattern in shown):
+            lines.append(f"- [{name}](../{path}): {figure.constants['TITLE']}")
+    return "\n".join(lines) or "None yet."
+
+
+def retraining() -> str:
+    """How much more naive look-ahead trains in its queries than a cell does otherwise, counted in images."""
+    paper = config.load("paper")
+    panel = next(panel for panel in paper["lookahead"]["panels"].values() if "naive" in panel["strategies"])
+    settings = lookahead.of_setting(paper, panel["dataset"], panel["recipe"])
+    protocol, work = settings["protocol"], lookahead.work(settings)
+    labels = [protocol["initial"] + cycle * protocol["query"] for cycle in range(protocol["cycles"])]
+    epochs = registry.components("strategies")["naive"].constants["OPTIONS"]["epochs"]
+    retrained = sum(count + 1 for count in labels[:-1]) * protocol["subset"] * epochs  # nothing is bought at the end
+    return (
+        f"`naive` costs far more: its queries train on {retrained / work['trained']:.0f} times as many images as its "
+        "ordinary training does."
+    )
+
+
+def _dataset(row) -> str:
+    return row.dataset + (" (partial)" if ", partial" in row.data else "")
+
+
+def _diverged(count: int) -> str:
+    return f" ({count} diverged)" if count else ""
+
+
+BLOCKS = {
+    "lookahead-answer": answer,
+    "lookahead-claims": claims_table,
+    "lookahead-results": results,
+    "lookahead-tests": tests,
+    "lookahead-choices": choices,
+    "lookahead-departures": departures,
+    "lookahead-figures": figures,
+    "lookahead-retraining": retraining,
+}
