@@ -15,14 +15,18 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import REPO, TINY
+from conftest import REPO, TINY, tiny_with
 from test_workflow import copy_of
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "sinfo", "scancel")
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-pytestmark = pytest.mark.skipif(
-    any(shutil.which(program, path=PATH) is None for program in PROGRAMS), reason="Slurm is not installed"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        any(shutil.which(program, path=PATH) is None for program in PROGRAMS),
+        reason="needs Slurm: apt install slurmctld slurmd slurm-client munge",
+    ),
+]
 
 SLURM_CONF = """
 ClusterName=bench
@@ -127,15 +131,13 @@ def cluster():
 def test_a_scale_runs_on_slurm_with_the_shipped_profile(cluster, profile, tmp_path):
     environment, folder = cluster
     tree = copy_of(REPO, tmp_path / "tree")
-    small = TINY | {"seeds": [0]}
-    small["lookahead"] = TINY["lookahead"] | {
-        "panels": {"thesis-2.2a": TINY["lookahead"]["panels"]["thesis-2.2a"] | {"strategies": ["random", "margin"]}}
-    }
+    panel = TINY["lookahead"]["panels"]["thesis-2.2a"] | {"strategies": ["random", "margin"]}
+    small = tiny_with(seeds=[0], panels={"thesis-2.2a": panel})
     (tree / "config/tiny.yaml").write_text(yaml.safe_dump(small))
     # Both ways to choose a configuration have to reach the jobs, which read the Snakefile again.
     chosen = {"slurm": ["--config", "scale=tiny"], "cluster-generic": ["--configfile", "config/tiny.yaml"]}
     command = [sys.executable, "-m", "snakemake", "lookahead_tables", "--workflow-profile", f"profiles/{profile}"]
-    command += [*chosen[profile], "--latency-wait", "5", "--set-threads", "lookahead_run=1"]
+    command += [*chosen[profile], "--latency-wait", "5", "--set-threads", "cell=1"]
     if profile == "slurm":  # no accounting here, and no patience
         command += ["--slurm-status-command", "squeue", "--slurm-init-seconds-before-status-checks", "1"]
     else:

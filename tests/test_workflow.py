@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 import yaml
-from conftest import REPO, TINY
+from conftest import REPO, TINY, tiny_with
 
 from bench.core import config as configuration
-from bench.core import paths as grid
-from bench.core import registry
+from bench.core import study
 from bench.learn import data
+from bench.studies import lookahead
 
-SOURCES = ("Snakefile", "bench", "workflow", "config", "profiles", "environment.yml", "README.md")
+pytestmark = pytest.mark.slow
+SOURCES = ("Snakefile", "bench", "workflow", "config", "profiles", "environment.yml", "README.md", "docs")
 
 
 def snakemake(tree: Path, *words: str, check: bool = True) -> str:
@@ -86,11 +87,22 @@ def replace(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new, 1))
 
 
-FIGURES = dict.fromkeys(registry.components("figures"), 1)
+FIGURES = dict.fromkeys(study.all_figures(), 1)
+TABLES = {"lookahead_tables": 1, "claims": 1}
 
 
 def test_lint_is_clean(bare):
     assert "Congratulations" in snakemake(bare, "--lint")
+
+
+def test_every_word_of_every_command_is_quoted():
+    """Whatever a configuration says, a shell sees text. `{threads}` is Snakemake's own number."""
+    for path in (REPO / "workflow/rules").glob("*.smk"):
+        text = path.read_text()
+        commands = re.findall(r"shell:\s*((?:\s*\"[^\n]*\"\n?)+)", text)
+        assert len(commands) == text.count("shell:")
+        for place in re.findall(r"\{([^{}]+)\}", "".join(commands)):
+            assert place.endswith(":q") or place == "threads", (path.name, place)
 
 
 def test_every_rule_has_log_benchmark_resources_and_conda():
@@ -104,8 +116,8 @@ def test_every_rule_has_log_benchmark_resources_and_conda():
 def test_paper_scale_lists_the_full_grid_without_data(bare):
     counts = planned(bare, "--config", "scale=paper")
     paper = configuration.load("paper")
-    cells = grid.cells(paper["lookahead"]["panels"], paper["seeds"])
-    assert counts == FIGURES | {"data": 4, "lookahead_run": len(cells), "lookahead_tables": 1}
+    cells = lookahead.cells(paper)
+    assert counts == FIGURES | TABLES | {"data": 4, "cell": len(cells)}
     settings = {(cell.dataset, cell.net, cell.width, cell.recipe) for cell in cells}
     # the seven settings of figs 2.2 and A.1, four further widths, cross-entropy, six rates of A.2a, ten of A.3,
     # seven for what the released code does differently, and one with few candidates
@@ -123,8 +135,7 @@ def shown(config: dict, setting: tuple) -> set[str]:
 @pytest.mark.parametrize("scale", sorted(path.stem for path in (REPO / "config").glob("*.yaml")))
 def test_every_shipped_scale_plans(bare, scale):
     config = configuration.load(scale)
-    cells = grid.cells(config["lookahead"]["panels"], config["seeds"])
-    assert planned(bare, "--config", f"scale={scale}")["lookahead_run"] == len(cells)
+    assert planned(bare, "--config", f"scale={scale}")["cell"] == len(lookahead.cells(config))
 
 
 @pytest.mark.parametrize(
@@ -138,8 +149,8 @@ def test_targets(bare, target, figures):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("scale: x\nsedes: [0]\n", "x.yaml: unknown key 'sedes'; did you mean 'seeds'?"),
-        ("scale: x\nseeds: []\n", "x.yaml: seeds: found []"),
+        ("scale: x\nlookahed: {}\n", "x.yaml: unknown key 'lookahed'; did you mean 'lookahead'?"),
+        ("scale: x\nlookahead: {seeds: []}\n", "x.yaml: lookahead.seeds: found []"),
     ],
 )
 def test_a_wrong_configuration_is_one_line_and_starts_nothing(bare, text, message):
@@ -155,7 +166,7 @@ def test_the_tiny_scale_makes_every_table_and_figure(ran):
     assert {path.name for path in (ran / "figures/tiny").iterdir()} == {
         f"{name}.{kind}" for name in FIGURES for kind in ("png", "pdf")
     }
-    assert {path.stem for path in (ran / "results/tiny/tables").iterdir()} == set(grid.TABLES)
+    assert {path.stem for path in (ran / "results/tiny/tables").iterdir()} == {*lookahead.TABLES, "claims"}
     assert len(list((ran / "results/tiny/runs").rglob("seed-?.json"))) == 6
     assert not list((ran / "results/tiny/resume").rglob("*.pt"))
 
@@ -164,23 +175,53 @@ def test_a_second_run_has_nothing_to_do(ran):
     assert planned(ran, *TINY_RUN) == {}
 
 
+def test_an_archive_brings_the_records_back_as_done(ran, bare, tmp_path):
+    tree = tmp_path / "elsewhere"
+    shutil.copytree(bare, tree)
+    assert run(ran, "archive", "--scale", "tiny.yaml") == "results/tiny/records/lookahead.tar.xz: 6 records, 0.0 MB\n"
+    packed = ran / "results/tiny/records/lookahead.tar.xz"
+    before = packed.read_bytes()
+    for path in (ran / "results/tiny/runs").rglob("*.json"):  # other times and rights, same records
+        os.utime(path, (1, 1))
+        path.chmod(0o600)
+    run(ran, "archive", "--scale", "tiny.yaml")
+    assert packed.read_bytes() == before
+    shutil.copytree(ran / "results/tiny/records", tree / "results/tiny/records")
+    assert "6 records restored, 0 were there already" in run(tree, "restore", "--scale", "tiny.yaml")
+    assert planned(tree, "lookahead_tables", *TINY_RUN) == {"lookahead_tables": 1}  # nothing runs, no data needed
+    snakemake(tree, "lookahead_tables", "--cores", "1", *TINY_RUN)
+    for table in lookahead.TABLES:
+        made, original = (folder / f"results/tiny/tables/{table}.csv" for folder in (tree, ran))
+        assert made.read_bytes() == original.read_bytes(), table
+    assert "0 records restored, 6 were there already" in run(tree, "restore", "--scale", "tiny.yaml")
+    assert "cell" not in planned(tree, *TINY_RUN)  # nor with the data there
+
+
+def run(tree: Path, *words: str) -> str:
+    """`python -m bench ...` in a tree; what it prints."""
+    command = [sys.executable, "-m", "bench", *words]
+    result = subprocess.run(command, cwd=tree, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr
+    return result.stdout
+
+
 def test_one_more_seed_runs_only_the_new_cells(edited):
-    (edited / "tiny.yaml").write_text(yaml.safe_dump(TINY | {"seeds": [0, 1, 2]}))
-    assert planned(edited, *TINY_RUN) == FIGURES | {"lookahead_run": 3, "lookahead_tables": 1}
+    (edited / "tiny.yaml").write_text(yaml.safe_dump(tiny_with(seeds=[0, 1, 2])))
+    assert planned(edited, *TINY_RUN) == FIGURES | TABLES | {"cell": 3}
 
 
 EDITS = [
-    ("bench/train.py", "import math\n", "import math  # of course\n", {}),
-    ("bench/train.py", "net.train()", "net.train(True)", FIGURES | {"lookahead_run": 6, "lookahead_tables": 1}),
+    ("bench/learn/train.py", "import math\n", "import math  # of course\n", {}),
+    ("bench/learn/train.py", "net.train()", "net.train(True)", FIGURES | TABLES | {"cell": 6}),
     (
         "bench/strategies/margin.py",
         "ordered[:, 0]",
         "1 * ordered[:, 0]",
-        FIGURES | {"lookahead_run": 2, "lookahead_tables": 1},
+        FIGURES | TABLES | {"cell": 2},
     ),
     ("bench/nets/resnet18.py", "import", "import math\nimport", {}),
-    ("bench/figures/thesis_2_2.py", "NAME =", "OTHER = 1\nNAME =", {"thesis-2.2": 1}),
-    ("bench/stats.py", "import", "import math\nimport", FIGURES | {"lookahead_tables": 1}),
+    ("bench/studies/lookahead/figures/thesis_2_2.py", "NAME =", "OTHER = 1\nNAME =", {"thesis-2.2": 1}),
+    ("bench/report/stats.py", "import", "import math\nimport", FIGURES | TABLES),
 ]
 
 
@@ -196,9 +237,9 @@ def test_an_edit_re_runs_what_it_touches(edited, file, old, new, expected):
 
 
 def test_a_recipe_change_re_runs_its_cells(edited):
-    changed = TINY | {"recipes": {"l2": TINY["recipes"]["l2"] | {"epochs": 5}}}
+    changed = tiny_with(recipes={"l2": TINY["lookahead"]["recipes"]["l2"] | {"epochs": 5}})
     (edited / "tiny.yaml").write_text(yaml.safe_dump(changed))
-    assert planned(edited, *TINY_RUN)["lookahead_run"] == 6
+    assert planned(edited, *TINY_RUN)["cell"] == 6
 
 
 NO_TORCH = """
@@ -230,7 +271,7 @@ def test_committed_tables_do_not_pass_for_a_reproduction(ran, bare, tmp_path):
     shutil.copytree(bare, tree)
     for folder in ("results/tiny/tables", "figures/tiny"):
         shutil.copytree(ran / folder, tree / folder)
-    assert planned(tree, *TINY_RUN)["lookahead_run"] == 6
+    assert planned(tree, *TINY_RUN)["cell"] == 6
 
 
 def test_a_dataset_put_there_by_hand_is_never_deleted(bare, tmp_path):
@@ -252,21 +293,21 @@ def test_a_dataset_put_there_by_hand_is_never_deleted(bare, tmp_path):
 def test_the_report_holds_every_figure_and_table_with_its_deviations(ran):
     snakemake(ran, *TINY_RUN, "--report", "report.html")
     text = (ran / "report.html").read_text()
-    for name in (*FIGURES, *grid.TABLES):
+    for name in (*FIGURES, *lookahead.TABLES, "claims"):
         assert name in text
     assert "width 8 (paper 640)" in text
 
 
 def test_a_failed_cell_does_not_stop_the_others_and_status_names_it(edited):
     shutil.rmtree(edited / "results/tiny/runs")
-    wild = TINY | {"recipes": {"l2": TINY["recipes"]["l2"] | {"epochs": 1}, "wild": {"lr": 1e30, "epochs": 1}}}
-    panels = TINY["lookahead"]["panels"]["thesis-2.2a"]
-    wild["lookahead"] = TINY["lookahead"] | {
-        "panels": {
-            "thesis-2.2a": panels | {"strategies": ["random"]},
-            "thesis-2.2b": panels | {"strategies": ["random"], "recipe": "wild"},
-        }
-    }
+    panel = TINY["lookahead"]["panels"]["thesis-2.2a"]
+    wild = tiny_with(
+        recipes={"l2": TINY["lookahead"]["recipes"]["l2"] | {"epochs": 1}, "wild": {"lr": 1e30, "epochs": 1}},
+        panels={
+            "thesis-2.2a": panel | {"strategies": ["random"]},
+            "thesis-2.2b": panel | {"strategies": ["random"], "recipe": "wild"},
+        },
+    )
     (edited / "tiny.yaml").write_text(yaml.safe_dump(wild))
     output = snakemake(edited, "--cores", "2", *TINY_RUN, check=False)
     assert "fallback_lr" in output  # the failed job's log is shown
@@ -275,14 +316,14 @@ def test_a_failed_cell_does_not_stop_the_others_and_status_names_it(edited):
         [sys.executable, "-m", "bench", "status", "--scale", "tiny.yaml"], cwd=edited, capture_output=True, text=True
     ).stdout
     assert status.splitlines()[2].split() == ["lookahead", "2", "0", "2", "0"]
-    assert "wild/random/seed-0.json" in status
+    assert "wild/random/seed-0: " in status
 
 
 @pytest.mark.parametrize("profile", ["slurm", "cluster-generic"])
 def test_cluster_profiles_are_found_and_ask_for_a_gpu(bare, profile):
     output = snakemake(bare, "lookahead_tables", "-n", "--workflow-profile", f"profiles/{profile}")
     assert f"Using workflow specific profile profiles/{profile}" in output
-    run = output[output.index("rule lookahead_run") :]
+    run = output[output.index("rule cell") :]
     assert re.search(r"resources: .*gpu=1", run), run[:800]
 
 

@@ -56,7 +56,7 @@ for name in STUDIES:
             mem_mb=2000,
         params:
             study=name,
-            settings=json.dumps(study.section(config, name), sort_keys=True),
+            settings=json.dumps(study.section(config, name)),  # in the order of the file, as departures are listed
             code=digest.of_tables(name),
             folder=subpath(output[0], parent=True),
         shell:
