@@ -67,7 +67,8 @@ def restore(scale: str) -> list[tuple[Path, int, int]]:
 def _restored(path: Path, name: str, folder: Path) -> tuple[int, int]:
     cell, new, old = study.load(name).Cell, 0, 0
     try:
-        with tarfile.open(path, "r:xz") as archive:
+        whole = io.BytesIO(lzma.decompress(path.read_bytes()))  # checked to its end before anything is written
+        with tarfile.open(fileobj=whole) as archive:
             for entry in archive:
                 stem = entry.name.removesuffix(".json").removesuffix(".meta")
                 cell.parse(stem)  # refuses any other name, so nothing is written elsewhere
@@ -77,8 +78,8 @@ def _restored(path: Path, name: str, folder: Path) -> tuple[int, int]:
                 if target.is_file():
                     old += 1
                     continue
-                target.parent.mkdir(parents=True, exist_ok=True)
-                target.write_bytes(archive.extractfile(entry).read())
+                with replacing(target) as part:
+                    part.write_bytes(archive.extractfile(entry).read())
                 new += 1
     except (tarfile.TarError, lzma.LZMAError, EOFError) as error:
         raise UserError(f"{path} is damaged ({error}); take it from git again") from None
