@@ -8,25 +8,14 @@ import pytest
 
 from bench.core import paths, records
 from bench.core.errors import UserError
+from bench.studies import lookahead
 from bench.studies.lookahead import Cell
 from bench.tools.archive import pack, restore
 
 CELL = Cell("digits", "wrn", 8, "l2", "random", 0)
 FOUND = {"cycles": [], "initial": [], "learning_rate": 1.0, "diverged": None, "parameters": 3, "only_timed": False}
 COMMON = {"schema": records.VERSION, "study": "lookahead", "scale": "t", "cell": vars(CELL), "settings": {}}
-CYCLE = dict.fromkeys(
-    (
-        "cycle",
-        "labelled",
-        "test_accuracy",
-        "test_loss",
-        "train_accuracy",
-        "train_loss",
-        "candidates",
-        "queried",
-        "notes",
-    )
-)
+CYCLE = dict.fromkeys(lookahead.RECORD["properties"]["cycles"]["items"]["required"])
 RECORD = COMMON | FOUND | {"settings_hash": "x", "data": None, "device": "cpu", "cycles": [CYCLE]}
 
 
