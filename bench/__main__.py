@@ -195,9 +195,9 @@ def _restore(a: argparse.Namespace) -> None:
 
 
 def _perf(a: argparse.Namespace) -> None:
-    from bench.tools.perf.program import main
+    from bench.tools import perf
 
-    main(a)
+    print(*perf.main(a.what, a.peers, a.out, a.only), sep="\n")
 
 
 def _doctor(a: argparse.Namespace) -> None:

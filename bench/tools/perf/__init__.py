@@ -1,1 +1,16 @@
 """Speed, measured as ratios in one run: every contender on the same machine, in a process of its own."""
+
+from pathlib import Path
+
+
+def main(what: str, peers: bool, out: Path, only: str | None) -> list[Path]:
+    """Measure `what`, kernels or lookahead, and write its table and its figure; what was written."""
+    from bench.report import figure
+    from bench.tools.perf import kernel_figure, kernels, lookahead, lookahead_figure  # peers have no torch
+
+    path = out / f"{what}.csv"
+    if what == "kernels":
+        drawn = kernel_figure.draw(kernels.run(path, peers, only))
+    else:
+        drawn = lookahead_figure.draw(lookahead.run(path, only=only))
+    return [path, *figure.save(drawn, out / what)]

@@ -1,4 +1,4 @@
-"""neural-tangents on a net written by bench/perf/program.py, in an environment of its own; a program for `turns`.
+"""neural-tangents on a net written by `exported`, in an environment of its own; a program for `turns`.
 
     python -m bench.tools.perf.neural_tangents_peer FOLDER {full,pseudo} IMPLEMENTATION
 
@@ -18,41 +18,35 @@ from jax import lax
 from bench.tools.perf import turns
 
 
-def forward(program, constants):
-    """f(parameters, x) for a program; running statistics are constants, as in evaluation mode."""
+def conv(w, name, a, stride, padding):
+    out = lax.conv_general_dilated(a, w[f"{name}.weight"], (stride, stride), [(padding, padding)] * 2)
+    return out + w[f"{name}.bias"][:, None, None] if f"{name}.bias" in w else out
+
+
+def linear(w, name, a):
+    return a @ w[f"{name}.weight"] + w[f"{name}.bias"]
+
+
+def batchnorm(w, name, a, eps):
+    """In evaluation mode: running statistics are constants."""
+    weight, bias, mean, variance = (w[f"{name}.{key}"] for key in ("weight", "bias", "running_mean", "running_var"))
+    normal = (a - mean[:, None, None]) / jnp.sqrt(variance + eps)[:, None, None]
+    return normal * weight[:, None, None] + bias[:, None, None]
+
+
+def leaky(a, slope):
+    return jnp.where(a > 0, a, slope * a)
+
+
+def forward(program, constants, output):
+    """f(parameters, x) for a program: its outputs, or their sum over sqrt(O)."""
+    code, functions = compile(program, "net", "exec"), [conv, linear, batchnorm, leaky]
 
     def apply(parameters, x):
-        values = {}
-        for line in program:
-            result, how, name, *operands = line.split()
-            kind, *details = how.split(":")
-            inputs = [values[operand] for operand in operands if operand in values]
-            weights = {
-                key.removeprefix(f"{name}."): parameters[key] for key in parameters if key.startswith(f"{name}.")
-            }
-            if kind == "input":
-                values[result] = x
-            elif kind == "conv":
-                stride, padding = map(int, details)
-                out = lax.conv_general_dilated(inputs[0], weights["weight"], (stride, stride), [(padding, padding)] * 2)
-                values[result] = out + weights["bias"][:, None, None] if "bias" in weights else out
-            elif kind == "linear":
-                values[result] = inputs[0] @ weights["weight"] + weights["bias"]
-            elif kind == "batchnorm":
-                mean, variance = constants[f"{name}.running_mean"], constants[f"{name}.running_var"]
-                normal = (inputs[0] - mean[:, None, None]) / jnp.sqrt(variance + float(details[0]))[:, None, None]
-                values[result] = normal * weights["weight"][:, None, None] + weights["bias"][:, None, None]
-            elif kind == "leaky":
-                values[result] = jnp.where(inputs[0] > 0, inputs[0], float(details[0]) * inputs[0])
-            elif kind == "add":
-                values[result] = inputs[0] + inputs[1]
-            elif kind == "mean":
-                values[result] = inputs[0].mean((2, 3))
-            elif kind == "flatten":
-                values[result] = inputs[0].reshape(len(inputs[0]), -1)
-            elif kind in ("identity", "output"):
-                values[result] = inputs[0]
-        return values["output"]
+        names = {"x": x, "w": constants | parameters} | {function.__name__: function for function in functions}
+        exec(code, names)
+        values = names["output"]
+        return values if output == "full" else values.sum(1, keepdims=True) / jnp.sqrt(values.shape[1])
 
     return apply
 
@@ -62,23 +56,11 @@ def main(folder, output, implementation):
     weights = {key.removeprefix("weight "): jnp.array(stored[key]) for key in stored.files if key.startswith("weight ")}
     constants = {key: value for key, value in weights.items() if "running" in key or "num_batches" in key}
     parameters = {key: value for key, value in weights.items() if key not in constants}
-    program = [str(line) for line in stored["program"]]
     # Structured derivatives see through x @ w but not through x @ w.T; Theta does not mind how w is stored.
-    for line in program:
-        if line.split()[1] == "linear":
-            name = f"{line.split()[2]}.weight"
-            parameters[name] = parameters[name].T.copy()
-    apply, x = forward(program, constants), jnp.array(stored["x"])
-    if output == "pseudo":
-        logits = apply
-
-        def apply(parameters, x):
-            values = logits(parameters, x)
-            return values.sum(1, keepdims=True) / jnp.sqrt(values.shape[1])
-
-    kernel = nt.empirical_ntk_fn(
-        apply, trace_axes=(), vmap_axes=0, implementation=nt.NtkImplementation(int(implementation))
-    )
+    parameters |= {key: value.T.copy() for key, value in parameters.items() if value.ndim == 2}
+    apply, x = forward(str(stored["program"]), constants, output), jnp.array(stored["x"])
+    how = nt.NtkImplementation(int(implementation))
+    kernel = nt.empirical_ntk_fn(apply, trace_axes=(), vmap_axes=0, implementation=how)
 
     def kernel_and_trace(x, parameters):
         theta = kernel(x, None, parameters)  # (N, N, O, O)
@@ -100,7 +82,7 @@ def main(folder, output, implementation):
         norm = float(np.linalg.norm(np.asarray(last[0], np.float64)))  # in float32, sums over so many entries are off
         return found | {"norm": norm, "compilation": compilation}
 
-    turns.serve(time=find)
+    turns.serve(find)
 
 
 main(*sys.argv[1:])

@@ -13,6 +13,7 @@ from pathlib import Path
 
 FOREIGN = 0.06  # share of the machine that others may use during a repetition that counts
 TICKS = os.sysconf("SC_CLK_TCK")
+Work = Callable[[], object]
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,7 @@ class Timing:
 
 
 def measure(
-    work: Callable[[], object],
-    repeats: int = 3,
-    at_most: int = 12,
-    budget: float = 120.0,
-    prepare: Callable[[], object] = lambda: None,
+    work: Work, repeats: int = 3, at_most: int = 12, budget: float = 120.0, prepare: Work = lambda: None
 ) -> Timing:
     """Time `work` until `repeats` undisturbed repetitions are had, `at_most` were tried, or the budget is spent.
 

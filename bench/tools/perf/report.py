@@ -1,144 +1,134 @@
-"""The kernel engine's speed in words and tables, from results/perf/: blocks of README.md."""
+"""Speed in words and tables, from results/perf/: marked blocks of the documents."""
 
-import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import pandas as pd
 
+from bench.core import csv
 from bench.core.config import ROOT
-from bench.tools.perf.bars import DEEP, PEERS, PRODUCTS, REST, behind, spreads
-from bench.tools.perf.figure import CASE, MODES
 from bench.tools.perf.quiet import FOREIGN
+from bench.tools.perf.ratios import CASE, KERNELS, PEERS, processors, ratios
 
 PERF = ROOT / "results/perf"
-VERDICTS = {
-    "yes": "met in every round",
-    "undecided": "met in some rounds only",
-    "no": "missed",
-    "peer failed": "without a result of the peer",
-    "not measured": "not measured",
-}
+APART = 1.1  # times: leads on two processors that differ by less are called alike
 
 
 def titles(*names: str) -> list[str]:
     """The first two lines of a table."""
-    return [f"| {' | '.join(names)} |", "| --- " * len(names) + "|"]
+    return [_row(*names), "| --- " * len(names) + "|"]
 
 
-def kernel_speed() -> str:
-    """Seconds and memory beside those of each peer's fastest implementation."""
-    rows = pd.read_csv(PERF / "kernels.csv")
-    ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))].sort_values(CASE)
-    beside = {peer: _beside(rows, names) for peer, names in PEERS.items()}
-    columns = [f"{peer}: times as {what}" for peer in PEERS for what in ("long", "much memory")]
-    lines = titles("net", "kernel", "N", "seconds", "GiB", *columns, "of the best GEMM rate")
-    for row in ours.set_index(CASE).itertuples():
-        net, width, points, output = row.Index
-        cells = [f"{net} {width}", MODES[output], f"{points:,}", f"{row.seconds:.3g}", f"{row.peak_gib:.1f}"]
-        for ratios in beside.values():
-            found = row.group == "peers" and row.Index in ratios.index
-            cells += [f"{ratio:.2f}" for ratio in ratios.loc[row.Index]] if found else ["", ""]
-        lines.append(f"| {' | '.join([*cells, f'{row.gemm_fraction:.0%}'])} |")
-    return "\n".join([*_in_short(PERF), "", *lines, "", *_circumstances(rows)])
+def _row(*cells: object) -> str:
+    return f"| {' | '.join(map(str, cells))} |"
 
 
-def kernel_elsewhere() -> str:
-    """The same in short from other machines and earlier runs, each with a folder of its own."""
-    parts = []
-    for folder in sorted(path.parent for path in PERF.glob("*/kernels.csv")):
-        where = _where(pd.read_csv(folder / "kernels.csv"))
-        lines = [*_in_short(folder), "", f"{where} ([all]({folder.relative_to(ROOT)}/kernels.csv))."]
-        parts.append("\n".join(lines))
-    return "\n\n".join(parts)
+def kernel_speed(folder: Path = PERF) -> str:
+    """In short: how many times as long the peers take, on which processor; what is slower than a peer."""
+    table = csv.read(folder / "kernels.csv")
+    found, names = ratios(table), processors(table)
+    columns = {(name, deep): "convolutional nets" if deep else "fcn" for name in names for deep in (True, False)}
+    lines = titles("peer", "kernel", "N", *(f"{names[name]}: {nets}" for (name, _), nets in columns.items()))
+    for (peer, output, points), some in found.groupby(["peer", "output", "points"]):
+        times = (some.time[(some.processor == name) & ((some.net != "fcn") == deep)] for name, deep in columns)
+        lines.append(_row(peer, KERNELS[output], points, *map(_span, times)))
+    behind = "; ".join(
+        f"{_case(row)} on {names[row.processor]} ({row.contender} takes {row.time:.2f} times as long)"
+        for row in found[found.time < 1].itertuples()
+    )
+    lines += ["", f"This engine is slower than a peer here: {behind}." if behind else "No peer is faster anywhere."]
+    lines += ["", *_differences(found, names)]
+    if table.engine.nunique() > 1:
+        lines.append("The processors ran different versions of the engine, so a difference may come from either.")
+    return "\n".join([*lines, "", *(_where(table[table.processor == name]) for name in names)])
 
 
-def _beside(rows: pd.DataFrame, contenders: tuple[str, ...]) -> pd.DataFrame:
-    """By case: seconds and memory of the fastest of these contenders over this engine's."""
-    peers = rows[rows.group == "peers"]
-    some = peers[peers.contender.isin(contenders) & peers.seconds.notna()]
-    best = some.loc[some.groupby(CASE).seconds.idxmin()].set_index(CASE)
-    ours = peers[peers.contender == "ours"].set_index(CASE)
-    return (best[["seconds", "peak_gib"]] / ours[["seconds", "peak_gib"]]).dropna()
+def _span(times: pd.Series) -> str:
+    if len(times) < 2:
+        return "".join(f"{time:.3g}" for time in times)
+    return f"{times.min():.1f} to {times.max():.1f} ({len(times)} nets)"
 
 
-def _in_short(folder: Path) -> list[str]:
-    """A table of the least and the largest ratios over convolutional nets, and how many targets are met."""
-    rows, bars = (pd.read_csv(folder / f"{name}.csv") for name in ("kernels", "kernels-bars"))
-    lines = titles("convolutional nets", "kernel", "N", "times as long", "times as much memory", "nets")
-    for peer, names in PEERS.items():
-        ratios = _beside(rows, names).query("net in @DEEP").reset_index()
-        for (output, n), some in ratios.groupby(["output", "points"]):
-            spans = (f"{some[what].min():.1f} to {some[what].max():.1f}" for what in ("seconds", "peak_gib"))
-            lines.append(f"| {peer} | {MODES[output]} | {n} | {' | '.join(spans)} | {len(some)} of {len(DEEP)} |")
-    counts = bars.met.value_counts()
-    words = "; ".join(f"{counts[met]} {word}" for met, word in VERDICTS.items() if met in counts)
-    return [*lines, "", f"Of {len(bars)} targets: {words}."]
+def _case(row: tuple) -> str:
+    return f"{row.net}, {KERNELS[row.output]}, N = {row.points}"
+
+
+def _differences(found: pd.DataFrame, names: dict[str, str]) -> Iterator[str]:
+    """How the lead over torch.func at the fewest points differs between the first processor and each other."""
+    few, (first, *others) = found.points.min(), names
+    some = found[(found.peer == "torch.func") & (found.points == few) & (found.net != "fcn")]
+    leads = some.pivot(index=["net", "output"], columns="processor", values="time").reindex(columns=list(names))
+
+    def listed(rows: pd.DataFrame) -> str:
+        cells = (f"{net} {KERNELS[output]} ({b:.2f} against {a:.2f})" for (net, output), a, b in rows.itertuples())
+        return ", ".join(cells) or "no net"
+
+    for other in others:
+        pair, change = leads[[first, other]], leads[other] / leads[first]
+        yield (
+            f"At N = {few}, the lead over torch.func is smaller on {names[other]} than on {names[first]} at "
+            f"{listed(pair[change < 1 / APART])}. It is larger at {listed(pair[change > APART])}. "
+            f"Elsewhere the two differ by less than {APART - 1:.0%}."
+        )
 
 
 def _where(rows: pd.DataFrame) -> str:
-    """On which machine, when, of which engine, and how fast and how quiet the machine was."""
-    rates, products = rows.gemm_gflops.dropna(), rows[rows.contender == PRODUCTS]
-    speed = f"its float32 GEMM rate, taken beside each case, was {rates.min():.0f} to {rates.max():.0f} GF/s"
-    if len(products):
-        in_a_row = products.gflop / products.seconds
-        speed += f", and {in_a_row.min():.0f} to {in_a_row.max():.0f} GF/s over as many flops as N = 1,000 takes"
-    marked = f"{(rows.foreign > FOREIGN).sum()} of {rows.seconds.notna().sum()} measurements"
-    when = f"from {rows.measured_at.min()} to {rows.measured_at.max()}, engine {rows.engine[0]}"
-    return f"On {rows.processor[0]}, {when}; {speed}; in {marked} others used more than {FOREIGN:.0%} of the machine"
-
-
-def _circumstances(rows: pd.DataFrame) -> list[str]:
-    apart = spreads(rows)
-    spread = f"Times of this engine in rounds of one case lay apart by a factor of {apart.median():.2f} in the median"
-    faster = "; ".join(
-        f"{row.contender} at {row.net}, {MODES[row.output]}, N = {row.points}, {row.ratio:.2f} times as long"
-        for row in behind(rows).itertuples()
+    """Processor, time and engine; how fast, how steady and how quiet the machine was."""
+    rounds = rows[rows.contender == "ours"].seconds_by_round.astype(str).str.split(expand=True).astype(float)
+    apart = rounds.max(axis=1) / rounds.min(axis=1)
+    return (
+        f"- {rows.processor.iloc[0]}: measured from {rows.measured_at.min()} to {rows.measured_at.max()}, engine "
+        f"{rows.engine.iloc[0]}. Its GEMM rate in float32 was {rows.gemm_gflops.min():.0f} to "
+        f"{rows.gemm_gflops.max():.0f} GF/s. The slowest round took {apart.median():.2f} times as long as the fastest "
+        f"in the median case, and {apart.max():.2f} times at most. Others used more than {FOREIGN:.0%} of the machine "
+        f"in {(rows.foreign > FOREIGN).sum()} of {rows.seconds.count()} measurements."
     )
-    failed = "; ".join(
-        f"{row.contender} at {row.net}, {MODES[row.output]}, N = {row.points}: {row.note.removesuffix('.')}"
-        for row in rows[rows.note.notna()].itertuples()
+
+
+def kernel_speed_by_net(folder: Path = PERF) -> str:
+    """Every case: seconds and memory, beside those of each peer."""
+    table, lines = csv.read(folder / "kernels.csv"), []
+    beside = ratios(table).set_index([*CASE, "peer"])[["time", "memory"]]
+    heads = [f"{peer}: times as {what}" for peer in PEERS for what in ("long", "much memory")]
+    for name in processors(table):
+        rows = table[table.processor == name]
+        lines += [f"{name}:", "", *titles("net", "kernel", "N", "O", "seconds", "GiB", "of the best GEMM rate", *heads)]
+        for row in rows[rows.contender == "ours"].itertuples():
+            case = [getattr(row, key) for key in CASE]
+            times = beside.reindex([(*case, peer) for peer in PEERS]).to_numpy().ravel()
+            cells = (f"{row.net} {row.width}", KERNELS[row.output], f"{row.points:,}", row.classes)
+            cells += (f"{row.seconds:.3g}", f"{row.peak_gib:.1f}", f"{row.gemm_fraction:.0%}")
+            lines.append(_row(*cells, *("" if pd.isna(time) else f"{time:.2f}" for time in times)))
+        failed = (f"{row.contender} at {_case(row)} ({row.note})" for row in rows[rows.seconds.isna()].itertuples())
+        lines += ["", f"Not timed: {'; '.join(failed) or 'none'}.", ""]
+    sizes = table[table.classes == 10].drop_duplicates(["net", "width"]).sort_values(["net", "width"])
+    counts = ", ".join(f"{row.net} {row.width} has {row.parameters:,.0f}" for row in sizes.itertuples())
+    return "\n".join([*lines, f"The number after a net is its width. At O = 10, by parameters: {counts}."])
+
+
+def lookahead_speed(folder: Path = PERF) -> str:
+    """Scoring all candidates: the posterior form beside its alternatives, then at other sizes."""
+    table = csv.read(folder / "lookahead.csv")
+    growth = table.group.str.startswith("growth")
+    lines = titles("contender", "L", "U", "O", "seconds", "timed on", "memory in U x U matrices")
+    for row in pd.concat([table[~growth], table[growth]]).itertuples():
+        timed = f"{row.sample:,.0f} candidates, extrapolated" if row.sample < row.candidates else "all candidates"
+        cells = (row.labelled, f"{row.candidates:,}", row.outputs, f"{row.seconds:,.3g}", timed)
+        lines.append(_row(row.contender, *cells, "" if pd.isna(row.matrices) else f"{row.matrices:.1f}"))
+    seconds = table[~growth].set_index("contender").seconds
+    ours, kernel, block, solve = seconds[["posterior, from f_L", "kernel blocks", "block formula", "re-solve"]]
+    return "\n".join(lines) + (
+        f"\n\nWith given kernel blocks, the posterior form (from f_L) is {block / ours:.0f} times as fast as the block "
+        f"formula and {solve / ours:.0f} times as fast as the re-solve. With their time included, it is "
+        f"{(kernel + block) / (kernel + ours):.1f} and {(kernel + solve) / (kernel + ours):.1f} times as fast, and "
+        f"{seconds['retraining'] / (kernel + ours):,.0f} times as fast as retraining. BADGE by factors is "
+        f"{seconds['badge, materialised'] / seconds['badge, by factors']:.1f} times as fast as BADGE with gradients "
+        f"written out. All times are in float64 on {table.processor.iloc[0]}."
     )
-    sizes = rows[rows.group == "peers"].drop_duplicates(["net", "width"])
-    parameters = ", ".join(f"{row.net} {row.width} has {row.parameters:,.0f}" for row in sizes.itertuples())
-    return [
-        *(f"The number after a net is its width; of parameters {parameters}.", ""),
-        f"{_where(rows)}. {spread}, by {apart.max():.2f} at most.",
-        *("", f"Faster than this engine: {faster or 'none'}.", "", f"Not timed: {failed or 'none'}."),
-    ]
 
 
-def kernel_bars() -> str:
-    """The targets of the engine, what it reached, and what is in the way."""
-    lines = titles(
-        *("net", "kernel", "N", "against", "target", "speed-up", "in rounds", "at GEMM speed", "products alone"),
-        *("operations alone", "memory", "met", "limit"),
-    )
-    for row in pd.read_csv(PERF / "kernels-bars.csv").itertuples():
-        limit = row.against == PRODUCTS
-        memory = f"{row.memory:.1f} GiB" if limit else f"{row.memory:.2f}x" if pd.notna(row.memory) else ""
-        wanted = f"{row.wanted:g}x"
-        if pd.notna(row.wanted_memory):
-            wanted += f", {row.wanted_memory:g} GiB" if limit else f", {row.wanted_memory:g}x memory"
-        speeds = (f"{speed:.1f}x" for speed in (row.at_gemm_speed, row.products_alone, row.operations_alone))
-        within = f"{row.low:.2f}x to {row.high:.2f}x" * (row.rounds > 0)
-        cells = (wanted, f"{'> ' * (row.bound is True)}{row.had:.2f}x", within)
-        cells = (*cells, *speeds, memory) if pd.notna(row.had) else (wanted, *[""] * 6)
-        met = f"in {row.rounds_met:.0f} of {row.rounds:.0f} rounds" if row.met == "undecided" else row.met
-        case = f"| {row.net} | {MODES[row.output]} | {row.points:,} | {row.against}"
-        lines.append(f"{case} | {' | '.join(cells)} | {met} | {'' if pd.isna(row.limit) else row.limit} |")
-    return "\n".join(lines)
-
-
-def kernel_profiles() -> str:
-    """Where the engine's time goes."""
-    rows = pd.read_csv(PERF / "kernels.csv")
-    ours = rows[(rows.contender == "ours") & rows.group.isin(("peers", "thesis size"))].sort_values(CASE)
-    parts, best = ["convolutions", "batched_products", "products", *REST], rows.gemm_gflops.max()
-    lines = titles("net", "kernel", "N", *(part.replace("_", " ") for part in parts))
-    for row in ours.itertuples():
-        cells = []
-        for part in parts:
-            share, rate = getattr(row, part), getattr(row, f"{part}_gflops", math.nan) / best
-            cells.append(f"{share:.0%}" * pd.notna(share) + f" at {rate:.0%}" * pd.notna(rate))
-        lines.append(f"| {row.net} {row.width} | {MODES[row.output]} | {row.points:,} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+BLOCKS = {
+    "kernel-speed": kernel_speed,
+    "kernel-speed-by-net": kernel_speed_by_net,
+    "lookahead-speed": lookahead_speed,
+}
