@@ -35,6 +35,11 @@ def measured(row) -> str:
     return f"{points(*value)} {row.unit}" if row.unit in ("points", "%") else f"{plain(*value)} {row.unit}".strip()
 
 
+def text(value: object) -> str:
+    """A cell of a table as words; an empty one, which a reader of CSV takes for a missing number, is empty."""
+    return "" if pd.isna(value) else str(value)
+
+
 def listed(names: Iterable[str]) -> str:
     """`a`, `b`, `c`, or none."""
     return ", ".join(f"`{name}`" for name in names) or "none"

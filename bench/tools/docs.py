@@ -118,7 +118,7 @@ def ledger() -> str:
         shown = [
             (
                 row.where,
-                f"{row.statement} ({row.arms}{', ' + row.note if row.note else ''})" if row.arms else row.statement,
+                row.statement + (f" ({', '.join(filter(None, [row.arms, words.text(row.note)]))})" if row.arms else ""),
                 row.published,
                 words.measured(row),
                 row.n or "",

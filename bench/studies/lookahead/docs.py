@@ -14,7 +14,10 @@ SETTING = ["dataset", "net", "width", "recipe"]
 
 def cpu(table: str) -> pd.DataFrame:
     """A committed table; FileNotFoundError where there is none yet."""
-    return pd.read_csv(config.ROOT / paths.tables_folder("cpu") / f"{table}.csv").fillna({"data": ""})
+    path = config.ROOT / paths.tables_folder("cpu") / f"{table}.csv"
+    if not path.is_file():
+        raise FileNotFoundError(2, "missing", str(path))
+    return csv.read(path)
 
 
 def answer() -> str:
@@ -29,13 +32,13 @@ def answer() -> str:
 
 
 def claims_table() -> str:
-    claims = cpu("lookahead-claims").fillna({"note": "", "arms": "", "seeds_needed": ""})
+    claims = cpu("lookahead-claims")
     measured = claims[claims["verdict"] != "not measured"]
     rows = []
     for row in measured.itertuples():
         many = (claims["claim"] == row.claim).sum() > 1
         where = f", {row.setting.removeprefix('thesis-')}" if many else ""
-        note = f", {row.note}" if row.note else ""
+        note = f", {words.text(row.note)}" if words.text(row.note) else ""
         rows.append(
             (
                 row.where,
@@ -43,18 +46,13 @@ def claims_table() -> str:
                 row.published,
                 words.measured(row),
                 f"**{row.verdict}**",
-                _whole(row.seeds_needed),
+                row.seeds_needed,
             )
         )
     head = ("figure", "claim of the thesis", "published", "measured", "verdict", "seeds needed")
     absent = claims.groupby("claim", sort=False)["verdict"].agg(lambda found: set(found) == {"not measured"})
     note = f"Not measured at this scale: {', '.join(absent.index[absent]) or 'none'}."
     return "\n".join([words.table(head, rows), "", note])
-
-
-def _whole(text: object) -> str:
-    """A number of seeds as CSV readers give it back."""
-    return f"{text:.0f}" if isinstance(text, float) else str(text).removesuffix(".0")
 
 
 def results() -> str:
@@ -90,7 +88,7 @@ def tests() -> str:
     """Table 2.1 of the thesis beside the same tests."""
     rows = []
     for row in cpu("thesis-2.1").itertuples():
-        pair = f": `{row.strategy_a}` and `{row.strategy_b}`" if isinstance(row.strategy_a, str) else ""
+        pair = f": `{row.strategy_a}` and `{row.strategy_b}`" if row.strategy_a else ""
         cycles, seeds = (f"{p:.2g}" if pd.notna(p) else "" for p in (row.p_cycles, row.p_seeds))
         rows.append((f"{row.test}{pair}", f"{row.p_published:g}", cycles, row.verdict, seeds, row.verdict_seeds))
     return words.table(("test", "p, thesis", "p, blocks = cycles", "verdict", "p, blocks = seeds", "verdict"), rows)
@@ -102,7 +100,7 @@ def choices() -> str:
     absent = [name for name in csv.read(PUBLISHED / "thesis-choices.csv")["choice"] if name not in set(found["choice"])]
     rows = []
     for row in found.itertuples():
-        rest = [f"`{value}`" for value in (row.net, row.recipe, row.strategy) if isinstance(value, str)]
+        rest = [f"`{value}`" for value in (row.net, row.recipe, row.strategy) if words.text(value)]
         shown = words.points(row.area_mean, row.area_low, row.area_high) + _diverged(row.diverged)
         where = ", ".join([_dataset(row), *rest, f"width {row.width}"])
         rows.append((row.choice, f"`{row.thesis}`", f"`{row.code}`", where, shown, f"{row.area_p:.2g}"))
@@ -115,7 +113,7 @@ def choices() -> str:
 
 def departures() -> str:
     """How the panels of scale cpu depart from the thesis'; what several share is said once."""
-    frame = cpu("lookahead-departures").fillna("")
+    frame = cpu("lookahead-departures")
     panels = frame["panel"].nunique()
     rows = []
     for (what, here, paper), group in frame.groupby(["what", "here", "paper"], sort=False):
