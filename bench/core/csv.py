@@ -7,7 +7,6 @@ import pandas as pd
 from bench.core.errors import UserError
 from bench.core.files import replacing
 
-
 MIXED = {"seeds_needed": str}  # a number, or "more than 100"
 
 
