@@ -59,13 +59,7 @@ def _relative(diagonal: Tensor) -> float:
     return (1e-10 if diagonal.dtype == torch.float64 else 1e-6) * diagonal.mean().item()
 
 
-def _released(kernel: Tensor) -> float:
-    """The thesis' released code: nothing, unless the smallest eigenvalue is negative."""
-    smallest = torch.linalg.eigvalsh(kernel)[0].item()
-    return 1.1 * max(-smallest, 1e-6) if smallest < 0 else 0.0
-
-
-JITTER = {"relative": lambda kernel: _relative(kernel.diagonal()), "released": _released, "none": lambda kernel: 0.0}
+JITTER = {"relative": lambda kernel: _relative(kernel.diagonal()), "none": lambda kernel: 0.0}
 
 
 def regress(
