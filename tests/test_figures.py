@@ -11,14 +11,15 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from bench import published
-from bench.core import registry
+from bench.core import csv, study
 from bench.core.errors import UserError
 from bench.report import figure as figures
 from bench.report import style as _style
-from bench.studies.lookahead.run import tables, times
+from bench.studies.lookahead import significance, tables, times
+from bench.studies.lookahead.curves import curves as curves_of
 
 ROOT = Path(__file__).parent.parent
+FIGURES = study.all_figures()
 SIX = ["random", "entropy", "margin", "badge", "ll4al", "ntk"]
 NTKS = ["naive+timed=sample", "ntk", "ntk+solve=resolve", "ntk+query=sequential", "ntk+kernel=full", "one-step", "gp"]
 LONG = ["random", "ntk", "ntk+kernel=first-logit", "ntk+kernel=full+mode=sequential", "least-confidence", "mystery"]
@@ -72,6 +73,7 @@ def made(
     records = [
         {
             **{"scale": "quick", "settings_hash": "h", "device": "cpu", "learning_rate": 1.0},
+            "only_timed": strategy.startswith("naive"),
             "diverged": {"cycle": 0} if recipe in diverged and strategy == "ll4al" else None,
             "cell": {
                 "dataset": dataset,
@@ -93,18 +95,18 @@ def made(
         for strategy in strategies
         for seed in range(seeds)
     ]
-    curves = tables.curves(records)
+    curves = curves_of(records)
     deviations = {
         name: f"seeds {seeds} (paper 6), width {width} (paper 640)" for name, (_, _, width, _) in settings.items()
     }
     spent = {"query": [1 + rng.random() for _ in range(cycles - 1)]}
-    meta = {"device": {"name": "AMD EPYC"}, "threads": 1, "seconds_per_cycle": spent}
+    meta = {"device": {"name": "AMD EPYC"}, "threads": 1, "seconds_per_step": spent}
     queries = times.queries(records, [meta] * len(records))
     frames = {
         "lookahead-summary": tables.summary(curves, panels, deviations),
-        "lookahead-ranks": tables.ranks(curves, panels),
+        "lookahead-ranks": significance.ranks(curves, panels),
         "lookahead-times-per-cycle": times.per_cycle(queries, panels),
-        "lookahead-times": times.times(queries, published.read("thesis-claims")),
+        "lookahead-times": times.times(queries, csv.read(study.folder("lookahead") / "claims.csv")),
     }
     return {name: frame.replace("", np.nan) for name, frame in frames.items()}
 
@@ -136,10 +138,10 @@ def texts(figure) -> list[Text]:
     return [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
 
 
-@pytest.mark.parametrize("name", registry.components("figures"))
+@pytest.mark.parametrize("name", FIGURES)
 def test_figures_can_be_read(name, case):
     """No small type, nothing off the page, no panel title on another; each strategy once in the legend."""
-    needed = registry.components("figures")[name].constants["TABLES"]
+    needed = FIGURES[name].constants["TABLES"]
     assert set(needed) <= set(case), "make this table above, so that the figure is tested"
     figure = figures.draw(name, case)
     page = figure.bbox.padded(1)
@@ -312,9 +314,9 @@ ELSEWHERE = """
 import sys
 import pandas as pd
 from bench.report import figure as figures
-from bench.core import registry
+from bench.core import study
 folder = sys.argv[1]
-for name, component in registry.components("figures").items():
+for name, component in study.all_figures().items():
     found = {table: pd.read_csv(f"{folder}/{table}.csv") for table in component.constants["TABLES"]}
     figures.save(figures.draw(name, found), f"{folder}/there/{name}")
 assert "torch" not in sys.modules
@@ -323,11 +325,11 @@ assert "torch" not in sys.modules
 
 def test_same_tables_same_bytes_in_another_process_without_torch(tmp_path):
     for name, frame in made(digits("thesis-2.2b", "thesis-A.1d", *VARIANTS), LONG, 3, 3).items():
-        tables.write(frame, tmp_path / f"{name}.csv")
+        csv.write(frame, tmp_path / f"{name}.csv")
     command = [sys.executable, "-W", "error::UserWarning", "-c", ELSEWHERE, str(tmp_path)]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"})
     written = []
-    for name, component in registry.components("figures").items():
+    for name, component in FIGURES.items():
         found = {table: pd.read_csv(tmp_path / f"{table}.csv") for table in component.constants["TABLES"]}
         written += figures.save(figures.draw(name, found), tmp_path / "here" / name)
     assert there.wait(timeout=120) == 0

@@ -10,11 +10,11 @@ from conftest import bench, run_words
 
 from bench import strategies
 from bench.core import records
-from bench.core.cell import Cell
 from bench.core.errors import UserError
 from bench.core.journal import Journal
 from bench.learn import data
-from bench.studies.lookahead.run import run as lookahead
+from bench.studies.lookahead import Cell
+from bench.studies.lookahead import run as lookahead
 
 
 def run(cell, settings, root, tmp_path):

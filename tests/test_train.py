@@ -12,7 +12,7 @@ from bench.core.config import load
 from bench.core.seeds import torch_stream
 from bench.learn.train import Diverged, Recipe, evaluate, fit, loss_of, predict
 
-RECIPE = Recipe(**load("paper")["recipes"]["l2"])
+RECIPE = Recipe(**load("paper")["lookahead"]["recipes"]["l2"])
 SMALL = replace(RECIPE, epochs=6, batch=4, lr=0.1)
 
 
