@@ -1,7 +1,4 @@
-# make reproduce   set everything up, run the whole suite at a scale (SCALE=quick), and make its report
-# make test        set everything up, run the linters and the whole test suite
-# make install     only set up: .venv with every package at its pinned version
-# make lock        pin the newest versions that pyproject.toml allows (for maintainers)
+# `make help` lists what there is to make. SCALE, CORES and VERBOSE=1 (all of Snakemake's text) may be given.
 SCALE ?= quick
 CORES ?= all
 PYTHON ?= python3
@@ -9,13 +6,16 @@ PYTHON ?= python3
 BASE := $(shell $(PYTHON) -c 'import sys; print(sys._base_executable)')
 PINS := workflow/envs/requirements.txt
 READY := .venv/ready
-REPORT = results/$(SCALE)/report.html
+# A figure states its name in its module, where the module's own name will not do.
+FIGURES = $(sort $(foreach file,$(wildcard bench/studies/*/figures/[a-zA-Z]*.py),$(call name,$(file))))
+name = $(or $(shell sed -n 's/^NAME = "\(.*\)"/\1/p' $(1)),$(subst _,-,$(basename $(notdir $(1)))))
+RUN = python -m bench reproduce --scale $(SCALE) --cores $(CORES) $(if $(VERBOSE),--verbose)
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: reproduce test install lock
+.PHONY: reproduce figure check test lint install lock help
 .DEFAULT_GOAL := reproduce
 
-install: $(READY)
+install: $(READY) ## only set up: .venv with every package at its pinned version
 
 # pip works on the new environment from outside, so Debian's python3-venv is not needed.
 $(READY): $(PINS)
@@ -25,20 +25,26 @@ $(READY): $(PINS)
 	$(BASE) -m pip --python .venv/bin/python install --disable-pip-version-check --progress-bar off -q -r $(PINS)
 	@touch $@
 
-reproduce: $(READY)
-	snakemake --cores $(CORES) --config scale=$(SCALE)
-	@if [ ! -e $(REPORT) ] || [ -n "$$(find figures/$(SCALE) results/$(SCALE)/tables -newer $(REPORT) -type f)" ]; then \
-		snakemake --config scale=$(SCALE) --report $(REPORT); fi
-	@echo
-	@echo "report   $(REPORT)"
-	@echo "tables   results/$(SCALE)/tables/"
-	@echo "figures  figures/$(SCALE)/"
+reproduce: $(READY) ## run the whole suite at a scale (SCALE=quick), watch it, make its report, say the verdicts
+	$(RUN)
 
-test: $(READY)
+figure: $(if $(FIG),$(READY)) ## draw one figure and make what it needs: make figure FIG=thesis-2.2 SCALE=cpu
+	$(if $(filter $(FIGURES),$(FIG)),,$(error FIG=$(FIG): type make figure FIG=NAME, where NAME is one of: $(FIGURES)))
+	$(RUN) $(FIG)
+
+check: lint ## the linters and the everyday tests
+	python -m pytest -m "not slow"
+
+test: lint ## the linters and every test
+	python -m pytest
+
+lint: $(READY)
 	ruff format --check .
 	ruff check .
 	snakefmt --check .
-	python -m pytest
 
-lock:
+lock: ## pin the newest versions that pyproject.toml allows (for maintainers)
 	$(BASE) workflow/scripts/lock.py
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12

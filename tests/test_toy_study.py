@@ -158,4 +158,4 @@ def test_its_edits_touch_no_other_study(tree, tmp_path):
     shutil.copytree(tree, edited)
     path = edited / "bench/studies/toy/run.py"
     path.write_text(path.read_text().replace("< settings", "<= settings"))
-    assert planned(edited, "toy", "--configfile", "mine.yaml") == {"cell": 6, "toy_tables": 1, "toy-1": 1}
+    assert planned(edited, "toy", "--configfile", "mine.yaml") == {"cell": 6, "toy_tables": 1, "toy-1": 1, "toy": 1}

@@ -17,7 +17,7 @@ from bench.core import registry
 
 mpl.use("Agg")  # libraries that ask pyplot for axes must not look for a screen
 
-TEXT_WIDTH, COLUMN_WIDTH = 6.75, 3.25  # inches, of a two-column page
+TEXT_WIDTH, SINGLE_WIDTH = 6.75, 4.4  # inches, of a page with several panels in a row, and of a panel alone
 SMALL = 7  # points, the smallest text
 STYLE = {
     **sns.axes_style("ticks", {"grid.color": "0.92", "axes.grid": True}),
@@ -138,22 +138,8 @@ def seeds(counts: pd.Series) -> str:
     return f"n = {high} {'seed' if high == 1 else 'seeds'}" if low == high else f"n = {low} to {high} seeds"
 
 
-def departures(deviations: dict[str, object]) -> str:
-    """How panels depart from the thesis: first what all share, then the rest, each said once with its panels."""
-    panels_of: dict[str, list[str]] = {}
-    for panel, text in deviations.items():
-        for item in text.split(", ") if isinstance(text, str) and text else ():
-            panels_of.setdefault(item, []).append(panel)
-    groups: dict[str, list[str]] = {}
-    for item, panels in sorted(panels_of.items(), key=lambda pair: len(pair[1]) < len(deviations)):
-        where = "all panels" if len(panels) == len(deviations) else ", ".join(panels)
-        groups.setdefault(where, []).append(item)
-    parts = [f"{where}: {', '.join(items)}" for where, items in groups.items()]
-    return f"Not the paper's setting: {'; '.join(parts)}." if parts else ""
-
-
 def footnote(figure: Figure, *sentences: str) -> None:
-    """Small print under the figure, which grows by the height it needs."""
+    """Small print under the figure, which grows by the height it needs; three lines are the most that anyone reads."""
     text = wrap(" ".join(filter(None, sentences)), figure.get_figwidth() - 0.12, SMALL)
     lines = (text.count("\n") + 1) * SMALL * 1.25 / 72 + 0.06  # inches
     height = figure.get_figheight() + lines
@@ -166,10 +152,10 @@ def footnote(figure: Figure, *sentences: str) -> None:
 
 def empty(text: str) -> Figure:
     """A figure that says why there is nothing to see."""
-    figure = Figure(figsize=(COLUMN_WIDTH, 1.6), layout="constrained")
+    figure = Figure(figsize=(SINGLE_WIDTH, 1.6), layout="constrained")
     axes = figure.subplots()
     axes.set_axis_off()
     axes.text(
-        0.5, 0.5, wrap(text, 0.85 * COLUMN_WIDTH, 8), ha="center", va="center", color="0.25", transform=axes.transAxes
+        0.5, 0.5, wrap(text, 0.85 * SINGLE_WIDTH, 8), ha="center", va="center", color="0.25", transform=axes.transAxes
     )
     return figure

@@ -12,6 +12,6 @@ rule data:
     resources:
         mem_mb=4000,
     params:
-        root=ROOT,
+        root=subpath(output[0], parent=True),
     shell:
         "python -m bench data {wildcards.dataset:q} --root {params.root:q} >> {log:q} 2>&1"

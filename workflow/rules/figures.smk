@@ -28,9 +28,8 @@ for name in STUDIES:
             params:
                 name=figure.name,
                 code=digest.of(figure.module, "bench.report.figure"),
-                scale=SCALE,
-                stem=f"{paths.figure_stem(SCALE, figure.name)}",
-                folder=f"{paths.tables_folder(SCALE)}",
+                stem=subpath(output[0], strip_suffix=".png"),
+                folder=subpath(input[0], parent=True),
                 summary=figure.summary,
                 study=name,
             shell:

@@ -13,8 +13,9 @@ from bench.report import style as _style
 
 SETTING = ["dataset", "net", "width", "recipe"]
 NUMBER = 0.28  # inches that a number such as 97.3 takes
-CROWD = 12  # more lines than this are not shaded, more panels not described one by one
-FURTHER = "Departures from the paper: as in the figures of its panels."
+CROWD = 12  # more lines than this are not shaded
+DEPARTS = "Departs from the paper: see docs/results-lookahead.md."
+FEW = 3  # datasets or panels that a footnote has room to describe one by one
 
 
 @dataclass
@@ -46,7 +47,7 @@ def compose(
         return _style.empty(f"no finished cells for panels {', '.join(panels)}")
     columns = {1: 1, 2: 2, 4: 2}.get(len(parts), 3)
     rows = math.ceil(len(parts) / columns)
-    width = _style.COLUMN_WIDTH if columns == 1 else _style.TEXT_WIDTH
+    width = _style.SINGLE_WIDTH if columns == 1 else _style.TEXT_WIDTH
     titles = [_style.wrap(part.title, width / columns - 0.2, 8, gap="(?<=[,:=]) ") for part in parts]
     figure = Figure(figsize=(width, rows * (2.05 + 0.13 * max(title.count("\n") for title in titles))))
     figure.set_layout_engine("constrained")
@@ -70,7 +71,7 @@ def compose(
     figure.align_ylabels()
     _style.legend(figure, {name: style for name, style in chosen.items() if any(name in part.series for part in parts)})
     if any(part.difference and "random" in part.series for part in parts):
-        note = " ".join(filter(None, ["Numbers: random's accuracy (%) at each cycle.", note]))
+        note = " ".join(filter(None, ["Numbers: random's accuracy (%).", note]))
     footnote(figure, of_panels(summary, panels), panels, any(part.difference for part in parts), note)
     return figure
 
@@ -175,23 +176,22 @@ def ticks(axes: Axes, labelled: list[int], inches: float) -> None:
 def footnote(figure: Figure, table: pd.DataFrame, panels: tuple[str, ...], difference: bool, note: str = "") -> None:
     missing = [short(name) for name in panels if not any(fnmatch(found, name) for found in table["panel"])]
     n = table["difference_n" if difference else "n"]
-    deviations = {short(name): rows["deviations"].iloc[0] for name, rows in table.groupby("panel", sort=False)}
     shaded = any(isinstance(drawn, PolyCollection) for axes in figure.axes for drawn in axes.collections)
-    interval = "; shading: 95% t-interval of the mean" if shaded else ""
-    interval = f"Lines: mean over seeds{interval}." if n.max() > 1 else ""
+    again = table.groupby(["panel", "strategy"])["diverged"].max().sum()
+    sizes = {text.partition(", ")[0]: text.partition(", ")[2] for text in table["data"].unique()}
+    data = "; ".join(f"{name}, {rest}" for name, rest in sizes.items()) if len(sizes) < FEW else ", ".join(sizes)
     _style.footnote(
         figure,
-        f"Scale {table['scale'].iloc[0]}; {'; '.join(table['data'].unique())}; {_style.seeds(n)}; "
-        f"device {', '.join(table['device'].unique())}.",
-        interval,
+        f"Scale {table['scale'].iloc[0]}{_devices(table)}; {data}; {_style.seeds(n)}.",
+        "Shading: 95% t-interval." if shaded and n.max() > 1 else "",
         note,
-        _diverged(table),
-        _style.departures(deviations) if len(deviations) <= CROWD else FURTHER,
-        f"No finished cells: {', '.join(missing)}." if missing else "",
+        f"Diverged: {again} runs." if again else "",
+        f"No cells: {', '.join(missing) if len(missing) < FEW else f'{len(missing)} panels'}." if missing else "",
+        DEPARTS if table["deviations"].fillna("").any() else "",
     )
 
 
-def _diverged(table: pd.DataFrame) -> str:
-    runs = table[table["diverged"] > 0].groupby(["panel", "strategy"], sort=False)["diverged"].max()
-    which = ", ".join(f"{count} of {strategy} in {short(panel)}" for (panel, strategy), count in runs.items())
-    return f"Runs that diverged: {which}." if which else ""
+def _devices(table: pd.DataFrame) -> str:
+    """Named where not all is from a CPU: results of different devices are marked."""
+    devices = sorted(table["device"].unique())
+    return "" if devices == ["cpu"] else f", on {', '.join(devices)}"

@@ -1,4 +1,4 @@
-"""Accuracy above, seconds per query below, cycle by cycle (thesis figs 2.1a and 3.15)."""
+"""Accuracy and, beside it, seconds per query, cycle by cycle (thesis figs 2.1a and 3.15)."""
 
 from itertools import pairwise
 
@@ -18,28 +18,27 @@ def draw(summary: pd.DataFrame, times: pd.DataFrame, panel: str) -> Figure:
         return _style.empty(f"no finished cells for panel {panel}")
     times = times.assign(name=times["strategy"].str.partition("+timed=")[0])  # a timed sample stands for its strategy
     chosen = _style.styles([*shown["strategy"], *times["name"]])
-    figure = Figure(figsize=(_style.COLUMN_WIDTH, 3.6), layout="constrained")
-    upper, lower = figure.subplots(2, 1, sharex=True)
-    _curves.lines(upper, dict(list(shown.groupby("strategy"))), chosen, "accuracy")
-    low, high = upper.get_ylim()
-    upper.set_ylim(max(low, -3), min(high, 103))
-    _bars(lower, times, chosen)
-    width = figure.get_figwidth() - 0.55
-    upper.set_title(_style.wrap(_style.setting_title(shown.iloc[0]), width, 8, gap="(?<=[,:]) "))
-    upper.set_ylabel(_style.ACCURACY)
-    lower.set_ylabel("seconds per query")
-    lower.set_xlabel(_style.LABELLED)
-    _curves.ticks(lower, sorted({*shown["labelled"], *times["labelled"]}), width)
-    figure.align_ylabels()
+    figure = Figure(figsize=(_style.TEXT_WIDTH, 2.3), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    _curves.lines(left, dict(list(shown.groupby("strategy"))), chosen, "accuracy")
+    low, high = left.get_ylim()
+    left.set_ylim(max(low, -3), min(high, 103))
+    _bars(right, times, chosen)
+    left.set_title(_style.setting_title(shown.iloc[0]))
+    right.set_title("time to choose")
+    left.set_ylabel(_style.ACCURACY)
+    right.set_ylabel("seconds per query")
+    for axes, rows in ((left, shown), (right, times)):
+        axes.set_xlabel(_style.LABELLED)
+        if len(rows):
+            _curves.ticks(axes, sorted(rows["labelled"].unique()), _style.TEXT_WIDTH / 2 - 0.6)
     _style.legend(figure, chosen)
     note = ""
     if len(times):
         machines = times.groupby(["device_name", "threads"]).groups
-        note = "Bars: mean over seeds, on " + " and ".join(f"{name} (threads: {count})" for name, count in machines)
-        note += "; nothing is bought after the last cycle."
+        note = f"Bars: {' and '.join(f'{name}, {count} thread' + 's' * (count > 1) for name, count in machines)}."
     if (extrapolated := times.loc[times["extrapolated"].astype(bool), "name"]).any():
-        note += f" Hatched: {', '.join(extrapolated.unique())}, extrapolated from a sample of the candidates, and so"
-        note += " without an accuracy."
+        note += f" Hatched: {', '.join(extrapolated.unique())}, timed on a sample of the candidates, so no accuracy."
     _curves.footnote(figure, shown, (panel,), difference=False, note=note)
     return figure
 

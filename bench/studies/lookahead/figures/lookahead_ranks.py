@@ -5,6 +5,7 @@ import scikit_posthocs
 from matplotlib.figure import Figure
 
 from bench.report import style as _style
+from bench.studies.lookahead.figures import _curves
 
 NAME = "lookahead-ranks"
 TABLES = ("lookahead-ranks",)
@@ -57,10 +58,10 @@ def _footnote(figure: Figure, table: pd.DataFrame) -> None:
     tested = pd.notna(friedman["value"])
     _style.footnote(
         figure,
-        f"Scale {friedman['scale']}; {friedman['data']}; {friedman['blocks_n']} blocks of setting and seed "
+        f"Scale {friedman['scale']}; {friedman['data']}; {friedman['blocks_n']} blocks "
         f"(settings: {friedman['settings_n']}, seeds: {friedman['seeds_n']}).",
         f"Friedman's test: p = {friedman['value']:.2g}." if tested else f"No test: {friedman['note']}.",
         "A bar joins strategies that Nemenyi's test does not tell apart at 0.05." if tested else "",
-        f"Runs that diverged: {friedman['diverged']}." if friedman["diverged"] else "",
-        "" if friedman["scale"] == "paper" else "Departures from the paper: as in the figures of its panels.",
+        f"Diverged: {friedman['diverged']} runs." if friedman["diverged"] else "",
+        "" if friedman["scale"] == "paper" else _curves.DEPARTS,
     )
