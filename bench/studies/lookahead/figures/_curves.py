@@ -187,7 +187,7 @@ def footnote(figure: Figure, table: pd.DataFrame, panels: tuple[str, ...], diffe
         note,
         f"Diverged: {again} runs." if again else "",
         f"No cells: {', '.join(missing) if len(missing) < FEW else f'{len(missing)} panels'}." if missing else "",
-        DEPARTS if table["deviations"].fillna("").any() else "",
+        DEPARTS if set(table["deviations"].dropna()) - {""} else "",
     )
 
 
