@@ -26,10 +26,14 @@ def test_every_view_is_a_shifted_possibly_mirrored_image(n, channels, side, seed
 
 def test_flips_are_even_and_shifts_cover_all_places():
     x = torch.zeros(4000, 1, 9, 9)
-    x[:, :, 4, 3] = 1  # flipped, this pixel is in column 5
-    rows = flip_crop(x, torch_stream(0)).flatten(1).argmax(1) // 9
-    assert sorted(rows.unique().tolist()) == list(range(9))
-    flat = flip_crop(x, torch_stream(1), padding=0).flatten(1).argmax(1)
-    flipped = (flat == 4 * 9 + 5).double().mean().item()
-    assert 0.46 < flipped < 0.54  # standard error 0.008
-    assert sorted(flat.unique().tolist()) == [4 * 9 + 3, 4 * 9 + 5]
+    x[:, :, 4, 4], x[:, :, 3, 4], x[:, :, 4, 3] = 3, 1, 2  # a centre, a mark above it and one left of it
+    views = F.pad(flip_crop(x, torch_stream(0)), [1] * 4)  # the centre never leaves the image, its marks may
+    centre = views.flatten(1).argmax(1)
+    rows, columns = centre // 11 - 1, centre % 11 - 1
+    assert sorted(rows.unique().tolist()) == sorted(columns.unique().tolist()) == list(range(9))
+    image, inside = torch.arange(4000), (columns > 0) & (columns < 8)
+    left, right = (views[image, 0, rows + 1, columns + 1 + side] == 2 for side in (-1, 1))
+    assert torch.equal((left | right)[inside], torch.ones(int(inside.sum()), dtype=torch.bool))
+    above = views[image, 0, rows, columns + 1] == 1
+    assert above[rows > 0].all()  # never upside down
+    assert 0.46 < right[inside].double().mean().item() < 0.54  # flipped; standard error 0.009

@@ -4,14 +4,14 @@ import pytest
 import torch
 
 from bench import nets, strategies
-from bench.core.cell import Cell
 from bench.core.errors import UserError
 from bench.core.journal import Journal
 from bench.core.seeds import stream, torch_stream
 from bench.learn import data
 from bench.learn.train import Recipe
 from bench.strategies import Query, select
-from bench.studies.lookahead.run import run as lookahead
+from bench.studies.lookahead import Cell
+from bench.studies.lookahead import run as lookahead
 
 LOOKING_AHEAD = [
     *("ntk", "ntk+kernel=first", "ntk+kernel=full", "ntk+reference=linear", "ntk+solve=resolve"),

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from torch import nn
 
 from bench import nets, strategies
-from bench.core.cell import Cell
 from bench.core.config import load
 from bench.core.errors import UserError
 from bench.core.journal import Journal
@@ -21,9 +20,10 @@ from bench.learn import data
 from bench.learn.train import Recipe, loss_of, predict
 from bench.strategies import Query, badge, coreset, ll4al, select
 from bench.strategies._distances import squared_distances
-from bench.studies.lookahead.run import run as lookahead
+from bench.studies.lookahead import Cell
+from bench.studies.lookahead import run as lookahead
 
-RECIPE = replace(Recipe(**load("paper")["recipes"]["l2"]), epochs=5, batch=4, lr=0.1)
+RECIPE = replace(Recipe(**load("paper")["lookahead"]["recipes"]["l2"]), epochs=5, batch=4, lr=0.1)
 SHAPE, CLASSES = (1, 8, 8), 4
 NETS = {"wrn+layers=2": 8, "resnet18": 1, "convnet+depth=2": 1, "fcn": 8}  # and a width
 
@@ -174,7 +174,6 @@ def test_ranking_loss_by_hand():
     # (0, 4): equal losses count as not larger, so 1 + (3 - 1); (1, 3): 7 > 4, so 1 - (0.2 - 0.5); 2 has no partner
     assert ll4al.ranking_loss(predicted, losses).item() == pytest.approx((3.0 + 1.3) / 2)
     assert ll4al.ranking_loss(torch.tensor([5.0, 1.0]), torch.tensor([2.0, 1.0])).item() == 0  # right by the margin
-    assert ll4al.ranking_loss(predicted, losses, margin=0).item() == pytest.approx((2.0 + 0.3) / 2)
 
 
 @given(st.lists(st.tuples(st.floats(-5, 5), st.floats(0, 5)), max_size=9))
@@ -244,9 +243,9 @@ def assert_equal_bits(one, other):
 
 def test_the_loss_option_is_about_averaged_squared_loss_only():
     x, y = images(9), labels(9)
-    for loss, kinds in (("mse", 3), ("mse-sum", 1), ("cross-entropy", 1)):
+    for loss, kinds in (("mse", 2), ("mse-sum", 1), ("cross-entropy", 1)):
         recipe = replace(RECIPE, loss=loss, epochs=2)
-        nets = [fitted(name, recipe, x, y) for name in ("ll4al", "ll4al+loss=sum", "ll4al+loss=mean")]
+        nets = [fitted(name, recipe, x, y) for name in ("ll4al", "ll4al+loss=sum")]
         assert len({tuple(net.net.head.weight.flatten().tolist()) for net in nets}) == kinds
 
 
@@ -293,7 +292,7 @@ def test_when_the_gradient_is_stopped(monkeypatch, epochs, stopped):
     assert seen == [stopped is not None and epoch >= stopped for epoch in range(epochs)]
 
 
-@pytest.mark.parametrize("strategy", ["ll4al", "ll4al+loss=sum", "ll4al+loss=mean"])
+@pytest.mark.parametrize("strategy", ["ll4al", "ll4al+loss=sum"])
 def test_resumed_after_any_epoch_gives_the_same_bits(strategy):
     x, y, saved = images(9), labels(9), []
     whole = fitted(strategy, RECIPE, x, y, save=lambda state: saved.append(copy.deepcopy(state)), save_every=1)

@@ -11,14 +11,15 @@ import pandas as pd
 import pytest
 from matplotlib.text import Text
 
-from bench import published
-from bench.core import registry
+from bench.core import csv, study
 from bench.core.errors import UserError
 from bench.report import figure as figures
 from bench.report import style as _style
-from bench.studies.lookahead.run import tables, times
+from bench.studies.lookahead import significance, tables, times
+from bench.studies.lookahead.curves import curves as curves_of
 
 ROOT = Path(__file__).parent.parent
+FIGURES = study.all_figures()
 SIX = ["random", "entropy", "margin", "badge", "ll4al", "ntk"]
 NTKS = ["naive+timed=sample", "ntk", "ntk+solve=resolve", "ntk+query=sequential", "ntk+kernel=full", "one-step", "gp"]
 LONG = ["random", "ntk", "ntk+kernel=first-logit", "ntk+kernel=full+mode=sequential", "least-confidence", "mystery"]
@@ -72,6 +73,7 @@ def made(
     records = [
         {
             **{"scale": "quick", "settings_hash": "h", "device": "cpu", "learning_rate": 1.0},
+            "only_timed": strategy.startswith("naive"),
             "diverged": {"cycle": 0} if recipe in diverged and strategy == "ll4al" else None,
             "cell": {
                 "dataset": dataset,
@@ -93,20 +95,27 @@ def made(
         for strategy in strategies
         for seed in range(seeds)
     ]
-    curves = tables.curves(records)
+    curves = curves_of(records)
+    compared = {
+        name: panel | {"strategies": [each for each in panel["strategies"] if not each.startswith("naive")]}
+        for name, panel in panels.items()
+    }
     deviations = {
         name: f"seeds {seeds} (paper 6), width {width} (paper 640)" for name, (_, _, width, _) in settings.items()
     }
     spent = {"query": [1 + rng.random() for _ in range(cycles - 1)]}
-    meta = {"device": {"name": "AMD EPYC"}, "threads": 1, "seconds_per_cycle": spent}
+    meta = {"device": {"name": "AMD EPYC"}, "threads": 1, "seconds_per_step": spent}
     queries = times.queries(records, [meta] * len(records))
     frames = {
         "lookahead-summary": tables.summary(curves, panels, deviations),
-        "lookahead-ranks": tables.ranks(curves, panels),
+        "lookahead-ranks": significance.ranks(curves, compared),
         "lookahead-times-per-cycle": times.per_cycle(queries, panels),
-        "lookahead-times": times.times(queries, published.read("thesis-claims")),
     }
     return {name: frame.replace("", np.nan) for name, frame in frames.items()}
+
+
+def some(start: str) -> dict:
+    return {name: setting for name, setting in (SETTINGS | VARIANTS).items() if name.startswith(start)}
 
 
 def digits(*panels: str) -> dict:
@@ -116,6 +125,18 @@ def digits(*panels: str) -> dict:
 CASES = {
     "paper": (SETTINGS, SIX, 6, 10),
     "variants": (VARIANTS, [*NTKS, "ll4al", "ll4al+loss=sum", "random"], 2, 4, ("ll4al+lr=1", "l2+lr=0.3")),
+    "few variants": (
+        some("thesis-2.1")
+        | some("thesis-2.3-left")
+        | some("thesis-2.3-width-40")
+        | some("thesis-2.3-right")
+        | some("thesis-3")
+        | some("thesis-A.2a-r")
+        | some("thesis-A.2a-lr-0.3")
+        | some("thesis-A.2b")
+        | some("thesis-A.3a"),
+        *([*NTKS, "ll4al", "ll4al+loss=sum", "random"], 2, 3, ("ll4al+lr=1",)),
+    ),
     "two cycles, long names": ({name: SETTINGS[name] for name in ("thesis-2.2a", "thesis-A.1b")}, LONG, 2, 2),
     "one seed, one panel each": (digits("thesis-2.2b", "thesis-A.1d"), SIX[:3], 1, 6),
     "one cycle": (digits("thesis-2.2a", "thesis-A.1a"), SIX[:2], 2, 1),
@@ -125,7 +146,13 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES, ids=str)
+QUICK = ("few variants", "two cycles, long names", "one cycle, one seed", "nothing")
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, id=name, marks=() if name in QUICK else pytest.mark.slow) for name in CASES],
+)
 def case(request) -> dict[str, pd.DataFrame]:
     return made(*CASES[request.param])
 
@@ -136,10 +163,10 @@ def texts(figure) -> list[Text]:
     return [text for text in figure.findobj(Text) if text.get_text().strip() and text.get_visible()]
 
 
-@pytest.mark.parametrize("name", registry.components("figures"))
+@pytest.mark.parametrize("name", FIGURES)
 def test_figures_can_be_read(name, case):
     """No small type, nothing off the page, no panel title on another; each strategy once in the legend."""
-    needed = registry.components("figures")[name].constants["TABLES"]
+    needed = FIGURES[name].constants["TABLES"]
     assert set(needed) <= set(case), "make this table above, so that the figure is tested"
     figure = figures.draw(name, case)
     page = figure.bbox.padded(1)
@@ -148,6 +175,7 @@ def test_figures_can_be_read(name, case):
     ticks = {
         label for each in axis for tick in (*each.majorTicks, *each.minorTicks) for label in (tick.label1, tick.label2)
     }
+    assert all(note.get_text().count("\n") < 3 for note in figure.texts)  # more than three lines nobody reads
     for text in shown:
         assert text.get_fontsize() >= 6
         box = text.get_window_extent()
@@ -166,7 +194,7 @@ def test_figures_can_be_read(name, case):
 
 
 def test_numbers_of_random_do_not_touch():
-    figure = figures.draw("thesis-2.2", made(SETTINGS, SIX, 6, 10))
+    figure = figures.draw("thesis-2.2", made(some("thesis-2.2"), SIX, 6, 10))
     texts(figure)
     for axes in figure.axes:
         boxes = [text.get_window_extent() for text in axes.texts]
@@ -209,32 +237,32 @@ def bars(figure) -> dict[tuple, list[float]]:
 
 
 def test_times_are_bars_and_extrapolated_ones_are_hatched_without_a_line():
-    drawn = made(VARIANTS, [*NTKS[:3]], 2, 4)
+    drawn = made(some("thesis-2.1a"), [*NTKS[:3]], 2, 4)
     figure = figures.draw("thesis-2.1a", drawn)
-    upper, lower = figure.axes
-    assert {line.get_label() for line in upper.lines} == {"ntk", "ntk+solve=resolve"}
-    assert lower.get_yscale() == "log"
+    left, right = figure.axes
+    assert {line.get_label() for line in left.lines} == {"ntk", "ntk+solve=resolve"}
+    assert right.get_yscale() == "log"
     per_cycle = drawn["lookahead-times-per-cycle"]
     shown = per_cycle[(per_cycle["panel"] == "thesis-2.1a") & (per_cycle["strategy"] == NTKS[0])]
     (hatched,) = [heights for (_, hatch), heights in bars(figure).items() if hatch]
     assert hatched == pytest.approx(shown["seconds_mean"].tolist())
     assert min(hatched) > 500  # 4,000 / 8 times a second or two
     (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
-    assert "Hatched: naive, extrapolated from a sample of the candidates" in note
+    assert "Hatched: naive, timed on a sample of the candidates, so no accuracy." in note
 
 
 def test_rates_leave_out_what_diverged_and_say_so():
-    figure = figures.draw("thesis-A.3", made(VARIANTS, ["ll4al", "random"], 2, 3, ("ll4al+lr=1",)))
+    figure = figures.draw("thesis-A.3", made(some("thesis-A.3"), ["ll4al", "random"], 2, 3, ("ll4al+lr=1",)))
     for axes in figure.axes:
         assert {line.get_label() for line in axes.lines} == {
             *("ll4al, rate 0.1", "ll4al, rate 0.5", "random, rate 0.1", "random, rate 0.5", "random, rate 1")
         }
     (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
-    assert "Runs that diverged: 2 of ll4al in A.3a-lr-1, " in note
+    assert "Diverged: 2 runs." in note  # the panels share them
 
 
 def test_rates_show_both_losses_of_ll4al():
-    drawn = made(VARIANTS, ["ll4al", "ll4al+loss=sum", "random"], 2, 3)
+    drawn = made(some("thesis-A.2a"), ["ll4al", "ll4al+loss=sum", "random"], 2, 3)
     lines = {line.get_label(): line for line in figures.draw("thesis-A.2", drawn).axes[0].lines}
     both = [lines["ll4al, rate 0.1"], lines["ll4al+loss=sum, rate 0.1"]]
     assert both[0].get_color() == both[1].get_color()  # of the rate
@@ -246,11 +274,11 @@ def test_ranks_say_how_many_runs_diverged():
     for diverged, said in ((("l2",), True), ((), False)):
         figure = figures.draw("lookahead-ranks", made(settings, SIX, 3, 3, diverged))
         (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
-        assert ("Runs that diverged: 3." in note) == said
+        assert ("Diverged: 3 runs." in note) == said
 
 
 def test_widths_show_the_gain_over_random():
-    drawn = made(VARIANTS, ["ntk", "random"], 2, 3)
+    drawn = made(some("thesis-2.3"), ["ntk", "random"], 2, 3)
     middle = figures.draw("thesis-2.3", drawn).axes[1]
     summary = drawn["lookahead-summary"]
     rows = summary[(summary["panel"] == "thesis-2.3-width-80") & (summary["strategy"] == "ntk")]
@@ -279,9 +307,19 @@ def test_footnote_says_scale_data_seeds_and_departures():
         "thesis-2.2", made({"thesis-2.2a": ("digits", "wrn", 16)} | {"thesis-2.2b": ("digits", "wrn", 32)}, SIX, 3, 4)
     )
     (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
-    assert "Scale quick; digits, 50,000 train / 10,000 test; n = 3 seeds; device cpu." in note
-    assert "all panels: seeds 3 (paper 6); 2.2a: width 16 (paper 640); 2.2b: width 32 (paper 640)." in note
-    assert "No finished cells: 2.2c." in note
+    assert "Scale quick; digits, 50,000 train / 10,000 test; n = 3 seeds." in note
+    assert "Departs from the paper: see docs/results-lookahead.md." in note
+    assert "No cells: 2.2c." in note
+
+
+def test_footnote_of_many_datasets_and_devices_and_of_the_paper_s_own_setting():
+    drawn = made(SETTINGS, SIX, 6, 3)
+    summary = drawn["lookahead-summary"]
+    summary["deviations"] = np.nan
+    summary.loc[summary["panel"] == "thesis-2.2a", "device"] = "cuda"
+    (note,) = [text.get_text().replace("\n", " ") for text in figures.draw("thesis-A.4", drawn).texts]
+    assert "Scale quick, on cpu, cuda; svhn, cifar10, cifar100, mnist; n = 6 seeds." in note
+    assert "Departs" not in note
 
 
 def test_footnote_names_the_shading_where_there_is_any():
@@ -289,8 +327,7 @@ def test_footnote_names_the_shading_where_there_is_any():
     for strategies, shaded in ((SIX, True), (crowd, False)):
         figure = figures.draw("lookahead-panels", made({"thesis-2.2a": SETTINGS["thesis-2.2a"]}, strategies, 3, 4))
         (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
-        assert "Lines: mean over seeds" in note
-        assert ("shading" in note) == shaded
+        assert ("Shading: 95% t-interval." in note) == shaded
 
 
 def test_a_strategy_looks_the_same_in_every_figure():
@@ -312,22 +349,30 @@ ELSEWHERE = """
 import sys
 import pandas as pd
 from bench.report import figure as figures
-from bench.core import registry
+from bench.core import study
 folder = sys.argv[1]
-for name, component in registry.components("figures").items():
+for name, component in study.all_figures().items():
     found = {table: pd.read_csv(f"{folder}/{table}.csv") for table in component.constants["TABLES"]}
     figures.save(figures.draw(name, found), f"{folder}/there/{name}")
 assert "torch" not in sys.modules
 """
 
 
+def test_same_tables_same_bytes(tmp_path):
+    drawn = made(digits("thesis-2.2b"), SIX, 3, 3)
+    one, other = (figures.save(figures.draw("thesis-2.2", drawn), tmp_path / name / "x") for name in "ab")
+    assert [path.name for path in one] == ["x.png", "x.pdf"]
+    assert [path.read_bytes() for path in one] == [path.read_bytes() for path in other]
+
+
+@pytest.mark.slow
 def test_same_tables_same_bytes_in_another_process_without_torch(tmp_path):
     for name, frame in made(digits("thesis-2.2b", "thesis-A.1d", *VARIANTS), LONG, 3, 3).items():
-        tables.write(frame, tmp_path / f"{name}.csv")
+        csv.write(frame, tmp_path / f"{name}.csv")
     command = [sys.executable, "-W", "error::UserWarning", "-c", ELSEWHERE, str(tmp_path)]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"})
     written = []
-    for name, component in registry.components("figures").items():
+    for name, component in FIGURES.items():
         found = {table: pd.read_csv(tmp_path / f"{table}.csv") for table in component.constants["TABLES"]}
         written += figures.save(figures.draw(name, found), tmp_path / "here" / name)
     assert there.wait(timeout=120) == 0

@@ -10,11 +10,11 @@ from conftest import bench, run_words
 
 from bench import strategies
 from bench.core import records
-from bench.core.cell import Cell
 from bench.core.errors import UserError
 from bench.core.journal import Journal
 from bench.learn import data
-from bench.studies.lookahead.run import run as lookahead
+from bench.studies.lookahead import RECORD, Cell
+from bench.studies.lookahead import run as lookahead
 
 
 def run(cell, settings, root, tmp_path):
@@ -123,6 +123,8 @@ def test_divergence_without_a_fallback_fails_and_says_what_to_do(cell, settings,
     wild = settings | {"recipe": settings["recipe"] | {"lr": 1e30, "fallback_lr": None}}
     with pytest.raises(UserError, match=r"recipes\.l2\.fallback_lr"):
         run(cell, wild, root, tmp_path)
+    with pytest.raises(UserError, match=r"recipes\.l2\.fallback_lr"):  # a key of the configuration, not the cell's axis
+        run(Cell("digits", "wrn", 8, "l2+lr=1e+30", "entropy", 0), wild, root, tmp_path)
     worse = settings | {"recipe": settings["recipe"] | {"lr": 1e31, "fallback_lr": 1e30}}
     with pytest.raises(UserError, match="at learning rate 1e\\+30"):
         run(cell, worse, root, tmp_path)
@@ -140,6 +142,14 @@ def test_divergence_that_only_evaluation_shows_is_divergence(cell, settings, roo
             break
     else:
         pytest.fail("none of the rates diverged")
+
+
+def test_a_run_says_whether_only_its_times_mean_anything(settings, root, tmp_path):
+    once = settings | {"protocol": settings["protocol"] | {"cycles": 1}}
+    for strategy, timed in (("naive", False), ("naive+timed=sample", True), ("naive+epochs=2+timed=sample", True)):
+        found = run(Cell("digits", "wrn", 8, "l2", strategy, 0), once, root, tmp_path)
+        assert found["only_timed"] is timed
+        (tmp_path / "resume.pt").unlink()
 
 
 def test_a_single_cycle_queries_nothing(cell, settings, root, tmp_path):
@@ -165,7 +175,8 @@ def test_the_same_cell_twice_gives_the_same_bytes_and_a_full_account(cell, setti
         result = bench(*run_words(cell, settings, root, out))
         assert result.returncode == 0, result.stderr
     assert outs[0].read_bytes() == outs[1].read_bytes()
-    record = records.read(outs[0])
+    record = records.read(outs[0], RECORD)
+    assert record["only_timed"] is False
     assert record["cell"] == {
         "dataset": "digits", "net": "wrn", "width": 8, "recipe": "l2", "strategy": "entropy", "seed": 0,
     }  # fmt: skip
@@ -176,6 +187,9 @@ def test_the_same_cell_twice_gives_the_same_bytes_and_a_full_account(cell, setti
     assert meta["seconds"]["total"] == pytest.approx(
         sum(meta["seconds"][k] for k in ("train", "query", "evaluate")), abs=0.01
     )
+    assert {name: len(steps) for name, steps in meta["seconds_per_step"].items()} == {
+        "train": 3, "query": 2, "evaluate": 3,
+    }  # fmt: skip
     assert meta["attempts"] == 1
     assert meta["peak_memory_mb"] > 50
     assert {"git", "versions", "threads", "device", "code", "host"} <= set(meta)

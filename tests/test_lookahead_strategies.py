@@ -11,7 +11,6 @@ import torch.nn.functional as F
 
 from bench import nets, strategies
 from bench.core import registry
-from bench.core.cell import Cell
 from bench.core.errors import UserError
 from bench.core.journal import Journal
 from bench.core.seeds import stream, torch_stream
@@ -20,7 +19,8 @@ from bench.learn import data
 from bench.learn.probability import simplex
 from bench.learn.train import Recipe, fit, predict
 from bench.strategies import Query, naive, select
-from bench.studies.lookahead.run import run as lookahead
+from bench.studies.lookahead import Cell
+from bench.studies.lookahead import run as lookahead
 
 LABELLED, CANDIDATES, OUTPUTS = 8, 12, 3
 RECIPE = Recipe("mse", "constant", False, 0.2, None, 0.9, 1e-3, epochs=3, batch=32, augment="none")

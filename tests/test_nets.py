@@ -17,6 +17,7 @@ from bench.core.errors import UserError
 from bench.nets import _parts
 
 NETS = sorted(registry.components("nets"))
+PLAIN = ["convnet", "fcn"]  # whose activation and initialisation studies vary; those of the others are fixed
 SHAPES = [(1, 8, 8), (1, 28, 28), (3, 32, 32)]
 
 
@@ -374,17 +375,23 @@ def test_activations_by_value():
         "prelu": pytest.approx([-0.25, 1]),
     }
     assert {layer.negative_slope for layer in of_kind(build("wrn-28", 1), nn.LeakyReLU)} == {0.1}
-    assert {layer.negative_slope for layer in of_kind(build("wrn+activation=leaky-relu", 2), nn.LeakyReLU)} == {0.01}
+    assert {layer.negative_slope for layer in of_kind(build("fcn+activation=leaky-relu", 2), nn.LeakyReLU)} == {0.01}
 
 
 @pytest.mark.parametrize("name", NETS)
-def test_offers_every_activation_and_known_initialisers(name):
-    options = registry.components("nets")[name].constants["OPTIONS"]
-    assert set(options["activation"]) == set(_parts.ACTIVATIONS)
-    assert {"torch", "he", "lecun", "truncated"} <= set(options["init"]) <= {"torch", *_parts.INITIALISERS}
+def test_plain_nets_offer_every_activation_and_law_and_the_others_none(name):
+    options = registry.components("nets")[name].constants.get("OPTIONS", {})
+    assert set(options.get("activation", ())) == (set(_parts.ACTIVATIONS) if name in PLAIN else set())
+    assert set(options.get("init", ())) == (set(_parts.LAWS) if name in PLAIN else set())
 
 
-@pytest.mark.parametrize("name", NETS)
+@pytest.mark.parametrize("name", ["resnet18", "wrn", "wrn-16"])
+def test_residual_nets_have_rectifiers_alone(name):
+    kinds = {type(module) for module in small(name).modules() if not list(module.children())}
+    assert kinds <= {nn.Conv2d, nn.Linear, nn.BatchNorm2d, nn.ReLU, nn.Identity}
+
+
+@pytest.mark.parametrize("name", PLAIN)
 def test_activation_changes_the_function_and_nothing_else(name):
     x = images(2, (1, 8, 8)).double()
     choices = registry.components("nets")[name].constants["OPTIONS"]["activation"]
@@ -401,10 +408,15 @@ def test_activation_changes_the_function_and_nothing_else(name):
 LAWS = {"torch": (1 / 3, 1.70, 1.74), "he": (2, 4, 7), "lecun": (1, 4, 7), "truncated": (2, 2.25, 2.29)}
 
 
-@pytest.mark.parametrize("init", LAWS)
-@pytest.mark.parametrize(("name", "width"), [("fcn", 512), ("wrn-16", 4), ("resnet18", 1), ("convnet", 6)])
-def test_initialisers_have_the_stated_law(name, width, init):
-    net = build(f"{name}+init={init}", width)
+DRAWN = [
+    *((f"{name}+init={init}", width, init) for name, width in (("fcn", 512), ("convnet", 6)) for init in LAWS),
+    *(("wrn-16", 4, "torch"), ("resnet18", 1, "torch"), ("wrn", 128, "torch")),
+]
+
+
+@pytest.mark.parametrize(("spec", "width", "init"), DRAWN)
+def test_initialisers_have_the_stated_law(spec, width, init):
+    net = build(spec, width)
     numerator, lowest, highest = LAWS[init]
     weight = max((m.weight for m in of_kind(net, nn.Conv2d | nn.Linear)), key=torch.Tensor.numel)
     fan_in = weight[0].numel()
@@ -473,6 +485,7 @@ def test_he_keeps_the_signal_of_the_convnet_where_the_torch_default_loses_it():
         ("fcn+activation=rleu", 8, "did you mean 'relu'"),
         ("wrn-16+layers=1", 8, "unknown option of wrn-16 'layers'"),
         ("fcn+init=fan-out", 8, "unknown value of fcn+init"),
+        ("resnet18+activation=gelu", 8, "unknown option of resnet18 'activation'"),
         ("fcn+depth=0", 8, "a whole number >= 1"),
     ],
 )

@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.optimize import bisect
 
-from bench.learn.probability import MAPS, minmax, simplex
+from bench.learn.probability import minmax, simplex, softmax
 
 outputs = arrays(float, st.tuples(st.integers(1, 5), st.integers(2, 12)), elements=st.floats(-50, 50, width=32))
 
 
 @given(outputs)
 def test_rows_are_distributions_that_keep_the_order(x):
-    for map in MAPS.values():
+    for map in (minmax, simplex, softmax):
         p = map(torch.from_numpy(x)).numpy()
         np.testing.assert_allclose(p.sum(1), 1, atol=1e-9)
         assert (p >= 0).all()

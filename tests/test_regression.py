@@ -13,7 +13,7 @@ from torch import Tensor
 
 from bench.core.errors import UserError
 from bench.kernels import infinite, regression
-from bench.kernels.regression import gradient_descent, gradient_flow, leave_one_out, regress, regress_iteratively
+from bench.kernels.regression import gradient_flow, leave_one_out, regress, regress_iteratively
 
 N, M, O = 12, 5, 3  # noqa: E741
 
@@ -181,21 +181,14 @@ def test_rank_deficient_kernel_fits_what_it_can():
     close(ends[1], features[6:] @ projected, 1e-10)
 
 
-def test_released_jitter_rule():
-    """Nothing for a positive smallest eigenvalue; 1.1 max(|smallest|, 1e-6) for a negative one."""
+@pytest.mark.parametrize(("smallest", "jitter"), [(-0.01, "relative"), (-0.01, "none"), (-1e-9, "none")])
+def test_a_negative_eigenvalue_beyond_the_jitter_is_refused(smallest, jitter):
     train, cross, targets, prior = problem()
-    assert regress(train, cross, targets, prior, jitter="released").jitter == 0
     eigs, basis = torch.linalg.eigh(train)
-    for smallest, added in ((-0.01, 0.011), (-1e-9, 1.1e-6)):
-        eigs[0] = smallest
-        bent = basis @ eigs.diag() @ basis.T
-        bent = (bent + bent.T) / 2
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            got = regress(bent, cross, targets, prior, jitter="released")
-        assert got.jitter == pytest.approx(added, rel=1e-4)
-        with pytest.raises(UserError, match="not positive definite"):
-            regress(bent, cross, targets, prior, jitter="none")
+    eigs[0] = smallest
+    bent = basis @ eigs.diag() @ basis.T
+    with pytest.raises(UserError, match="not positive definite"):
+        regress((bent + bent.T) / 2, cross, targets, prior, jitter=jitter)
 
 
 # Theorem 2.2.1: warm = cold
@@ -308,7 +301,7 @@ def test_leave_one_out_judges_its_derivative(full, monkeypatch):
     close(-moved.reshape(targets.shape) / d, slope, 1e-5)  # `moved` is y - f
 
 
-# Gradient flow and descent
+# Gradient flow
 
 
 @pytest.mark.parametrize("full", [False, True])
@@ -354,52 +347,23 @@ def test_tiny_eigenvalues_keep_their_digits():
     cross = torch.ones(1, 4).double()
     targets = torch.tensor([[0.0], [1.0], [3.0], [5.0]]).double()
     assert gradient_flow(train, cross, targets, [100.0]).item() == pytest.approx(9 * 100 / 4, rel=1e-9)
-    assert gradient_descent(train, cross, targets, [50], 2.0).item() == pytest.approx(9 * 100 / 4, rel=1e-9)
 
 
 def test_targets_that_are_never_learnt_are_said():
-    """Conflicting duplicates at long times only: the difference of the labels is unlearnt; agreeing ones never.
-
-    The trace bounds the largest eigenvalue, so that the descent is stable.
-    """
+    """Conflicting duplicates at long times only: the difference of the labels is unlearnt; agreeing ones never."""
     train, cross, targets = duplicated((1.0, 3.0))
-    rate = 4 / train.trace().item()
-    flow = lambda y, t: gradient_flow(train, cross, y, [0.0, t])[1].item()  # noqa: E731
-    descent = lambda y, step: gradient_descent(train, cross, y, [0, step], rate)[1].item()  # noqa: E731
+    agreeing = duplicated((2.0, 2.0))[2]
+    learn = lambda y, t: gradient_flow(train, cross, y, [0.0, t])[1].item()  # noqa: E731
     share = math.sqrt(2) / targets.norm().item()
-    for learn, short, long in ((flow, 10.0, math.inf), (flow, 10.0, 1e20), (descent, 10, 10**20)):
+    for long in (math.inf, 1e20):
         with pytest.warns(RuntimeWarning, match=f"share {share:.2g} .* 1 of 4 directions") as said:
             assert learn(targets, long) == pytest.approx(2.0, abs=1e-6)  # their mean
         assert [w.filename for w in said] == [__file__]
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            learn(targets, short)
-            learn(duplicated((2.0, 2.0))[2], short)
-            assert learn(duplicated((2.0, 2.0))[2], long) == pytest.approx(2.0, abs=1e-6)
-
-
-def test_gradient_descent_is_its_iteration():
-    train, cross, targets, prior = problem()
-    kernel, f = torch.cat([train, cross]), torch.cat(prior)
-    rate = 1.9 * N / torch.linalg.eigvalsh(train)[-1].item()  # some directions overshoot
-    got = gradient_descent(train, cross, targets, [0, 1, 7], rate, prior)
-    for step in range(8):
-        if step in (0, 1, 7):
-            close(got[(0, 1, 7).index(step)], f[N:])
-        f = f - rate * kernel @ (f[:N] - targets) / N
-
-
-def test_gradient_descent_in_small_steps_is_gradient_flow():
-    train, cross, targets, prior = problem()
-    got = gradient_descent(train, cross, targets, [10**8], 2e-8, prior)
-    close(got, gradient_flow(train, cross, targets, [2.0], prior), 1e-7)
-
-
-def test_unstable_descent_is_refused_with_the_bound():
-    train, cross, targets, _ = problem()
-    bound = 2 * N / torch.linalg.eigvalsh(train)[-1].item()
-    with pytest.raises(UserError, match=f"{bound:.4g}"):
-        gradient_descent(train, cross, targets, [3], 1.01 * bound)
+            learn(targets, 10.0)
+            learn(agreeing, 10.0)
+            assert learn(agreeing, long) == pytest.approx(2.0, abs=1e-6)
 
 
 def test_flow_of_an_indefinite_kernel_is_refused():
@@ -545,13 +509,6 @@ def test_bad_options_are_refused(more, says):
     if "ridge" in more:
         with pytest.raises(UserError, match=says):
             regress_iteratively(train, cross, targets, prior, **more)
-
-
-@pytest.mark.parametrize("steps", [[-1], [1, 0.5]])
-def test_bad_steps_are_refused(steps):
-    train, cross, targets, prior = problem()
-    with pytest.raises(UserError, match="steps"):
-        gradient_descent(train, cross, targets, steps, 0.1, prior)
 
 
 @pytest.mark.parametrize("times", [[-1.0], [1.0, math.nan]])

@@ -2,17 +2,22 @@
 
 import copy
 import math
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
 import torch
+from conftest import REPO
 from torch import nn
 
 from bench.core.config import load
 from bench.core.seeds import torch_stream
+from bench.learn import train
+from bench.learn.sgd import SGD
 from bench.learn.train import Diverged, Recipe, evaluate, fit, loss_of, predict
 
-RECIPE = Recipe(**load("paper")["recipes"]["l2"])
+RECIPE = Recipe(**load("paper")["lookahead"]["recipes"]["l2"])
 SMALL = replace(RECIPE, epochs=6, batch=4, lr=0.1)
 
 
@@ -26,6 +31,12 @@ def problem():
     return net, x, y
 
 
+def assert_same(one, other):
+    assert one.keys() == other.keys()
+    for name, tensor in one.items():
+        assert torch.equal(tensor, other[name]), name
+
+
 def test_losses_by_hand():
     outputs, labels = torch.tensor([[0.5, 0.2], [0.0, 2.0]]), torch.tensor([0, 1])
     squares = [0.25, 0.04, 0.0, 1.0]
@@ -37,14 +48,14 @@ def test_losses_by_hand():
 
 def trace(recipe, net, x, y, monkeypatch):
     """(lr, momentum) at every step."""
-    seen, step = [], torch.optim.SGD.step
+    seen, step = [], SGD.step
 
     def spy(self, *words):
         group = self.param_groups[0]
         seen.append((group["lr"], group["momentum"], group["weight_decay"]))
         return step(self, *words)
 
-    monkeypatch.setattr(torch.optim.SGD, "step", spy)
+    monkeypatch.setattr(SGD, "step", spy)
     fit(net, x, y, recipe, 0, 0)
     return seen
 
@@ -95,8 +106,82 @@ def test_resumed_after_any_epoch_gives_the_same_bits(problem, schedule, augment)
     for state in saved:
         resumed = copy.deepcopy(net)
         fit(resumed, x, y, recipe, 3, 1, resume=state)
-        for name, tensor in whole.state_dict().items():
-            assert torch.equal(tensor, resumed.state_dict()[name]), (state["epoch"], name)
+        assert_same(resumed.state_dict(), whole.state_dict())
+
+
+@pytest.mark.parametrize("schedule", ["onecycle", "constant"])
+def test_sgd_is_torchs_to_the_bit(problem, schedule, monkeypatch):
+    net, x, y = problem
+    ours, theirs = copy.deepcopy(net), copy.deepcopy(net)
+    recipe = replace(SMALL, schedule=schedule, weight_decay=0.01)
+    fit(ours, x, y, recipe, 0, 0)
+    monkeypatch.setattr(train, "SGD", torch.optim.SGD)
+    fit(theirs, x, y, recipe, 0, 0)
+    assert_same(ours.state_dict(), theirs.state_dict())
+
+
+@pytest.mark.slow
+def test_training_does_not_import_the_compiler():
+    """A process of its own: whatever else runs here may have."""
+    code = """
+import sys, torch
+from bench.learn.train import Recipe, fit
+recipe = Recipe("mse", "onecycle", True, 0.1, None, 0.9, 1e-4, epochs=1, batch=2, augment="none")
+net, saved = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2)), []
+fit(net, torch.rand(4, 1, 2, 2), torch.tensor([0, 1, 0, 1]), recipe, 0, 0, save=saved.append, at=[0, 1])
+fit(net, torch.rand(4, 1, 2, 2), torch.tensor([0, 1, 0, 1]), recipe, 0, 0, resume=saved[0])
+sys.exit("torch._dynamo" in sys.modules)
+"""
+    assert subprocess.run([sys.executable, "-c", code], cwd=REPO).returncode == 0
+
+
+def watched(net, problem, at, recipe=SMALL, **more):
+    """What looks see: (epochs, weights and statistics, whether in evaluation mode)."""
+    seen, (_, x, y) = [], problem
+    look = lambda net, epoch: seen.append((epoch, copy.deepcopy(net.state_dict()), not net.training))  # noqa: E731
+    fit(net, x, y, recipe, 3, 1, at=at, look=look, **more)
+    return seen
+
+
+def test_a_network_can_be_looked_at_after_given_epochs(problem):
+    start, x, y = problem
+    plain, states = copy.deepcopy(start), {}
+    save = lambda state: states.update({state["epoch"]: copy.deepcopy(state["net"])})  # noqa: E731
+    fit(plain, x, y, SMALL, 3, 1, save=save, save_every=1)
+    states |= {0: start.state_dict(), SMALL.epochs: plain.state_dict()}
+    net = copy.deepcopy(start)
+    seen = watched(net, problem, at=[0, 2, 5, 6])
+    assert [epoch for epoch, _, _ in seen] == [0, 2, 5, 6]
+    for epoch, state, evaluating in seen:
+        assert_same(state, states[epoch])
+        assert evaluating
+    assert_same(net.state_dict(), plain.state_dict())  # looking changes nothing
+    assert not net.training
+
+
+def test_a_look_that_was_saved_is_not_repeated(problem):
+    start, saved = problem[0], []
+    at = [0, 2, 3, 6]
+    keep = lambda state: saved.append(copy.deepcopy(state))  # noqa: E731
+    whole = copy.deepcopy(start)
+    looks = watched(whole, problem, at, save=keep, save_every=4)
+    assert [state["epoch"] for state in saved] == [0, 2, 3, 4, 6]  # after every look, and as often as asked
+    for state in saved:
+        resumed = copy.deepcopy(start)
+        again = watched(resumed, problem, at, resume=state)
+        assert [epoch for epoch, _, _ in again] == [epoch for epoch in at if epoch > state["epoch"]]
+        for (_, ours, _), (_, theirs, _) in zip(again, looks[-len(again) or len(looks) :], strict=True):
+            assert_same(ours, theirs)
+        assert_same(resumed.state_dict(), whole.state_dict())
+
+
+def test_a_network_that_blew_up_is_not_looked_at(problem):
+    for parameter in problem[0].parameters():
+        parameter.data *= 1e3
+    wild = replace(SMALL, lr=1e38, schedule="constant", batch=10, weight_decay=0.5)
+    with pytest.raises(Diverged) as failure:
+        watched(problem[0], problem, at=[1], recipe=wild)
+    assert (failure.value.cycle, failure.value.epoch) == (1, 0)
 
 
 def test_cycles_and_seeds_train_differently(problem):

@@ -149,22 +149,17 @@ def emoc(posterior: Posterior, probabilities: Tensor, reference: Tensor | None =
     return sum(p * mlmoc(posterior, label, reference) for p, label in zip(probabilities.T, labels, strict=True))
 
 
-def eer(
-    posterior: Posterior,
-    probabilities: Tensor,
-    risk: str = "entropy",
-    to_probability: Callable[[Tensor], Tensor] = simplex,
-) -> Tensor:
+def eer(posterior: Posterior, probabilities: Tensor, risk: str = "entropy") -> Tensor:
     """Minus the expected error after a label drawn from `probabilities` (U, O) (2.2); (U,).
 
     The error is the sum over candidates of the "entropy" of their classes (text), or of 1 - "max" probability (released
-    code, with the projection on the simplex); `to_probability` is one of `bench.learn.probability`.
+    code). Outputs become probabilities by projection on the simplex, as in the released code.
     """
     if risk not in RISKS:
         raise UserError(f"risk {risk!r} must be one of {sorted(RISKS)}")
 
     def error(outputs: Tensor) -> Tensor:  # (n, U, O) -> (n,)
-        return RISKS[risk](to_probability(outputs.flatten(0, 1))).view(outputs.shape[:2]).sum(1)
+        return RISKS[risk](simplex(outputs.flatten(0, 1))).view(outputs.shape[:2]).sum(1)
 
     return -_expected(posterior, probabilities, error)
 

@@ -9,7 +9,7 @@ Solved is (K + ridge I + jitter I) w = Y - f0(D). The ridge is the caller's wish
 only lets the factorisation succeed and is no part of the question. So the `residual` reported is that of
 (K + ridge I) w = Y - f0(D): it shows rounding, and a jitter that decided the answer, as it does for a singular kernel
 with conflicting labels. Above `TOLERANCE` it is a warning; so is what rounding or the jitter may change in
-`leave_one_out`, and what gradient flow or descent never learns: what lies in directions that the kernel does not have.
+`leave_one_out`, and what gradient flow never learns: what lies in directions that the kernel does not have.
 """
 
 import math
@@ -59,13 +59,7 @@ def _relative(diagonal: Tensor) -> float:
     return (1e-10 if diagonal.dtype == torch.float64 else 1e-6) * diagonal.mean().item()
 
 
-def _released(kernel: Tensor) -> float:
-    """The thesis' released code: nothing, unless the smallest eigenvalue is negative."""
-    smallest = torch.linalg.eigvalsh(kernel)[0].item()
-    return 1.1 * max(-smallest, 1e-6) if smallest < 0 else 0.0
-
-
-JITTER = {"relative": lambda kernel: _relative(kernel.diagonal()), "released": _released, "none": lambda kernel: 0.0}
+JITTER = {"relative": lambda kernel: _relative(kernel.diagonal()), "none": lambda kernel: 0.0}
 
 
 def regress(
@@ -182,48 +176,25 @@ def gradient_flow(
     Thesis (2.5) and Jacot et al. write exp(-t K), for the sum instead of the mean over points: their t is this t / N.
     At t = inf this is ridgeless regression, by the pseudo-inverse where K is singular; targets that this leaves
     unlearnt are a warning.
-    """
-    if not all(t >= 0 for t in times):
-        raise UserError(f"times must be numbers not below 0, got {list(times)}")
-    pace = targets.new_tensor(times)[:, None] / len(targets)  # (times, 1)
-    return _spectral(train, cross, targets, prior, pace, lambda eigs: -torch.expm1(-pace * eigs))
-
-
-def gradient_descent(
-    train: Tensor, cross: Tensor, targets: Tensor, steps: Sequence[int], rate: float, prior: Prior | None = None
-) -> Tensor:
-    """`gradient_flow` in steps of size `rate`: (I - rate K / N)^step in place of exp(-t K / N); (steps, M, O)."""
-    if not all(step >= 0 and step == int(step) for step in steps):
-        raise UserError(f"steps must be whole numbers not below 0, got {list(steps)}")
-    counts = targets.new_tensor(steps)[:, None]  # (steps, 1)
-
-    def learnt(eigs: Tensor) -> Tensor:
-        x = rate / len(targets) * eigs  # (n,)
-        if not 0 < x[-1] < 2:
-            raise UserError(f"gradient descent at rate {rate} diverges: stay between 0 and {2 * rate / x[-1]:.4g}")
-        return torch.where(x < 1, -torch.expm1(counts * torch.log1p(-x)), 1 - (1 - x) ** counts)  # digits of small x
-
-    return _spectral(train, cross, targets, prior, counts * rate / len(targets), learnt)
-
-
-def _spectral(train, cross, targets, prior, pace: Tensor, learnt: Callable[[Tensor], Tensor]) -> Tensor:
-    """f0(x) + K(x, D) V diag(learnt / eigs) V^T (Y - f0(D)), where learnt / eigs tends to `pace` (T, 1) as eigs to 0.
 
     An eigenvalue below rounding counts as 0, and once rounding decides whether its direction has been learnt the
     direction is left out: K(x, D) has no component along it if K is positive semi-definite on all points.
     """
+    if not all(t >= 0 for t in times):
+        raise UserError(f"times must be numbers not below 0, got {list(times)}")
     check(train, cross, targets)
     rhs = _unexplained(len(train), targets, prior)  # (n, k)
     eigs, vectors = torch.linalg.eigh(train)
     eps, largest = torch.finfo(train.dtype).eps, eigs.abs().max()
     if eigs[0] < -math.sqrt(eps) * largest:
         raise UserError(f"not a kernel: its eigenvalues go from {eigs[0]:.3g} to {eigs[-1]:.3g}; none may be negative")
-    floor = len(eigs) * eps * largest
-    gain = torch.where(eigs > floor, learnt(eigs) / eigs, torch.where(pace * floor < 1, pace, 0))  # (T, n)
+    floor, pace = len(eigs) * eps * largest, targets.new_tensor(times)[:, None] / len(targets)  # pace (times, 1)
+    learnt = -torch.expm1(-pace * eigs) / eigs  # tends to `pace` as an eigenvalue to 0
+    gain = torch.where(eigs > floor, learnt, torch.where(pace * floor < 1, pace, 0))  # (times, n)
     inner, outer = vectors.mT @ rhs, cross @ vectors  # (n, k), (m, n)
     if not (pace * floor < 1).all():
         dropped = inner[eigs <= floor]
-        _judge(dropped, rhs, UNLEARNT, len(dropped), len(eigs), stacklevel=4)
+        _judge(dropped, rhs, UNLEARNT, len(dropped), len(eigs), stacklevel=3)
     return torch.stack([_predict(outer @ (g[:, None] * inner), targets, prior) for g in gain])
 
 

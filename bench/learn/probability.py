@@ -25,4 +25,4 @@ def softmax(outputs: Tensor) -> Tensor:
     return outputs.softmax(1)
 
 
-MAPS = {"minmax": minmax, "simplex": simplex, "softmax": softmax}
+MAPS = {"minmax": minmax, "softmax": softmax}  # those that strategies offer by name

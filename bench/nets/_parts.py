@@ -1,4 +1,4 @@
-"""What the nets share: features followed by a head, activations by name, initialisers by name."""
+"""What the nets share: features followed by a head; and the options of the plain ones, activations and laws by name."""
 
 import math
 from collections.abc import Callable
@@ -45,33 +45,22 @@ def _truncated(weight: torch.Tensor) -> None:
     nn.init.trunc_normal_(weight, std=std, a=-2 * std, b=2 * std)
 
 
-def _fan_out(weight: torch.Tensor) -> None:
-    """The semi-supervised codes' rule: convolutions N(0, 2 / (k^2 out)), the dense head Glorot normal."""
-    if weight.dim() == 4:
-        nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")
-    else:
-        nn.init.xavier_normal_(weight)
-
-
 # Laws of the weights of Linear and Conv2d, n the fan-in: inputs of a unit, k^2 times the channels of a convolution.
-INITIALISERS: dict[str, Callable[[torch.Tensor], object]] = {
+LAWS: dict[str, Callable[[torch.Tensor], object] | None] = {
     "he": partial(nn.init.kaiming_normal_, nonlinearity="relu"),  # N(0, 2/n), He et al. 2015
     # N(0, 1/n). Thesis Setting B prints this variance and calls it He's: an erratum, it is LeCun's.
     "lecun": partial(nn.init.kaiming_normal_, nonlinearity="linear"),
     "truncated": _truncated,
-    "fan-out": _fan_out,
+    "torch": None,  # PyTorch's own, U(-1/sqrt n, 1/sqrt n), biases too
 }
 
 
-def initialise(net: Net, name: str) -> Net:
-    """Redraw the weights by the named law and zero the biases; `torch` keeps PyTorch's own, U(-1/sqrt n, 1/sqrt n).
-
-    Batch normalisation stays at scale 1, offset 0.
-    """
-    if name != "torch":
+def initialise(net: Net, law: Callable[[torch.Tensor], object] | None) -> Net:
+    """Redraw the weights by the law, if any, and zero the biases. Batch normalisation stays at scale 1, offset 0."""
+    if law is not None:
         for layer in net.modules():
             if isinstance(layer, nn.Linear | nn.Conv2d):
-                INITIALISERS[name](layer.weight)
+                law(layer.weight)
                 if layer.bias is not None:
                     nn.init.zeros_(layer.bias)
     return net

@@ -61,7 +61,7 @@ class WideResNet(Net):
         classes: int,
         widths: Sequence[int],
         blocks: int,
-        act: Layer,
+        act: Layer = nn.ReLU,
         norm: Layer = nn.BatchNorm2d,
         bias: bool = True,
         early_stride: bool = False,

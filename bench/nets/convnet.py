@@ -12,7 +12,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from bench.nets._parts import ACTIVATIONS, Net, initialise
+from bench.nets._parts import ACTIVATIONS, LAWS, Net, initialise
 
 WIDTH = "widening factor WF: 16 WF channels in every layer"
 OPTIONS = {
@@ -49,4 +49,4 @@ def build(
     activation: str,
     init: str,
 ) -> nn.Module:
-    return initialise(ConvNet(input_shape, classes, 16 * width, depth, readout, activation), init)
+    return initialise(ConvNet(input_shape, classes, 16 * width, depth, readout, activation), LAWS[init])

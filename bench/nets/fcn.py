@@ -10,7 +10,7 @@ from itertools import pairwise
 import torch
 from torch import nn
 
-from bench.nets._parts import ACTIVATIONS, Net, initialise
+from bench.nets._parts import ACTIVATIONS, LAWS, Net, initialise
 
 WIDTH = "hidden units in every layer"
 OPTIONS = {
@@ -35,4 +35,4 @@ class FCN(Net):
 def build(
     input_shape: tuple[int, int, int], classes: int, width: int, depth: int, activation: str, init: str
 ) -> nn.Module:
-    return initialise(FCN(math.prod(input_shape), classes, width, depth, activation), init)
+    return initialise(FCN(math.prod(input_shape), classes, width, depth, activation), LAWS[init])

@@ -12,7 +12,6 @@ added back, so from the second unit of a layer on the net is not residual. With 
 from torch import nn
 
 from bench.core.errors import UserError
-from bench.nets._parts import ACTIVATIONS, initialise
 from bench.nets._wrn import WideResNet
 
 WIDTH = (
@@ -22,8 +21,6 @@ OPTIONS = {
     "layers": 1,
     "blocks": 1,
     "shortcut": ("identity", "released"),
-    "activation": ("relu", "leaky-relu", "gelu", "tanh", "erf", "prelu"),
-    "init": ("torch", "he", "lecun", "truncated"),
 }
 
 
@@ -34,14 +31,10 @@ def build(
     layers: int,
     blocks: int,
     shortcut: str,
-    activation: str,
-    init: str,
 ) -> nn.Module:
     if layers > 3:
         raise UserError(f"wrn+layers: found {layers}; allowed: 1, 2, 3")
     if width % 2**layers:
         raise UserError(f"wrn+layers={layers}: found width {width}; allowed: multiples of {2**layers}")
     widths = [width // 2**halvings for halvings in range(layers, -1, -1)]  # stem, layer 1, ..., last layer
-    act = ACTIVATIONS[activation]
-    net = WideResNet(input_shape[0], classes, widths, blocks, act, identity=shortcut == "identity")
-    return initialise(net, init)
+    return WideResNet(input_shape[0], classes, widths, blocks, identity=shortcut == "identity")

@@ -7,17 +7,11 @@ of chapter 2, with every shortcut in place.
 
 from torch import nn
 
-from bench.nets._parts import ACTIVATIONS, initialise
 from bench.nets._wrn import WideResNet
 
 NAME = "wrn-16"
 WIDTH = "widening factor k, the thesis' WF: stem 16k, layers of 16k and 32k channels"
-OPTIONS = {
-    "activation": ("relu", "leaky-relu", "gelu", "tanh", "erf", "prelu"),
-    "init": ("torch", "he", "lecun", "truncated"),
-}
 
 
-def build(input_shape: tuple[int, int, int], classes: int, width: int, activation: str, init: str) -> nn.Module:
-    widths = (16 * width, 16 * width, 32 * width)
-    return initialise(WideResNet(input_shape[0], classes, widths, 2, ACTIVATIONS[activation]), init)
+def build(input_shape: tuple[int, int, int], classes: int, width: int) -> nn.Module:
+    return WideResNet(input_shape[0], classes, widths=(16 * width, 16 * width, 32 * width), blocks=2)

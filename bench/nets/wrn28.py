@@ -11,18 +11,15 @@ by FixMatch; TensorFlow's uneven padding of strided convolutions.
 
 from functools import partial
 
+import torch
 from torch import nn
 
-from bench.nets._parts import ACTIVATIONS, initialise
+from bench.nets._parts import initialise
 from bench.nets._wrn import WideResNet
 
 NAME = "wrn-28"
 WIDTH = "widening factor k: stem of 16, layers of 16k, 32k and 64k channels"
-OPTIONS = {
-    "variant": ("kekmodel", "google", "oliver", "darp"),
-    "activation": ("leaky-relu", "relu", "gelu", "tanh", "erf", "prelu"),
-    "init": ("fan-out", "torch", "he", "lecun", "truncated"),
-}
+OPTIONS = {"variant": ("kekmodel", "google", "oliver", "darp")}
 
 # Momentum in PyTorch's sense, the weight of the new batch. DARP means 0.001 and eps 1e-3 but never passes them on.
 VARIANTS = {
@@ -33,19 +30,25 @@ VARIANTS = {
 }
 
 
-def build(
-    input_shape: tuple[int, int, int], classes: int, width: int, variant: str, activation: str, init: str
-) -> nn.Module:
+def _fan_out(weight: torch.Tensor) -> None:
+    """Convolutions N(0, 2 / (k^2 out)), the dense head Glorot normal."""
+    if weight.dim() == 4:
+        nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")
+    else:
+        nn.init.xavier_normal_(weight)
+
+
+def build(input_shape: tuple[int, int, int], classes: int, width: int, variant: str) -> nn.Module:
     chosen = VARIANTS[variant]
     net = WideResNet(
         input_shape[0],
         classes,
         widths=(16, 16 * width, 32 * width, 64 * width),
         blocks=4,
-        act=partial(nn.LeakyReLU, 0.1) if activation == "leaky-relu" else ACTIVATIONS[activation],
+        act=partial(nn.LeakyReLU, 0.1),
         norm=partial(nn.BatchNorm2d, momentum=chosen["momentum"], eps=chosen["eps"]),
         bias=chosen["bias"],
         early_stride=True,
         shared_first=True,
     )
-    return initialise(net, init)
+    return initialise(net, _fan_out)

@@ -84,18 +84,19 @@ def verdict(found: Measured, above: float, below: float) -> dict[str, object]:
         word = "supported"
     else:
         word = "not supported" if high <= least or low >= most else "inconclusive"
-    needed = seeds_needed(values, *(np.log([least, most]) if found.unit == "times" else (least, most)))
+    bounds = (least, most) if back is float else (np.log(bound) if bound > 0 else -np.inf for bound in (least, most))
+    needed = seeds_needed(values, *bounds)
     return {"n": len(values), "measured": mean, "low": low, "high": high, "verdict": word, "seeds_needed": needed}
 
 
 def seeds_needed(values: Sequence[float], least: float, most: float) -> str:
-    """The smallest number of seeds at which an interval of this mean and spread is clear of the bounds."""
+    """The smallest number of seeds at which an interval of this mean and spread lies inside the range or outside."""
     if len(values) < 2:
         return ""
-    mean, sd = np.mean(values), np.std(values, ddof=1)
-    distance = min(abs(mean - bound) for bound in (least, most))
     n = np.arange(2, MOST + 1)
-    enough = n[distributions.t.ppf(0.975, n - 1) * sd / np.sqrt(n) < distance]
+    half = distributions.t.ppf(0.975, n - 1) * np.std(values, ddof=1) / np.sqrt(n)
+    low, high = np.mean(values) - half, np.mean(values) + half
+    enough = n[((low > least) & (high < most)) | (high <= least) | (low >= most)]  # the rule of `verdict`
     return str(enough[0]) if len(enough) else f"more than {MOST}"
 
 

@@ -10,7 +10,7 @@ import matplotlib as mpl
 import pandas as pd
 from matplotlib.figure import Figure
 
-from bench.core import study
+from bench.core import registry, study
 from bench.core.errors import UserError
 from bench.core.files import replacing
 from bench.report.style import STYLE
@@ -24,7 +24,10 @@ METADATA = {
 
 def draw(name: str, tables: dict[str, pd.DataFrame]) -> Figure:
     """The figure of that name, from its tables by name."""
-    module = importlib.import_module(study.all_figures()[name].module)
+    known = study.all_figures()
+    if name not in known:
+        raise UserError(registry.unknown("figure", name, known))
+    module = importlib.import_module(known[name].module)
     if missing := [table for table in module.TABLES if table not in tables]:
         raise UserError(f"figure {name} needs the tables {', '.join(missing)}; found: {', '.join(tables) or 'none'}")
     with mpl.rc_context(STYLE):

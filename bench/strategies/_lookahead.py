@@ -40,8 +40,8 @@ OBJECTIVES: dict[str, Callable[[Posterior, Tensor, Tensor | None], Tensor]] = {
     "mlmoc": lambda state, f, reference: mlmoc(state, _decided(f), reference),  # (2.13)
     "flips": lambda state, f, reference: mlmoc_flips(state, _decided(f), reference),  # the released code's MLMOC
     "emoc": lambda state, f, reference: emoc(state, simplex(f), reference),  # (2.3)
-    "eer": lambda state, f, reference: eer(state, simplex(f), "entropy", simplex),  # (2.2)
-    "eer-max": lambda state, f, reference: eer(state, simplex(f), "max", simplex),  # the released code's EER
+    "eer": lambda state, f, reference: eer(state, simplex(f), "entropy"),  # (2.2)
+    "eer-max": lambda state, f, reference: eer(state, simplex(f), "max"),  # the released code's EER
 }
 
 

@@ -2,9 +2,9 @@
 
 The embedding of x is the gradient of the cross-entropy with the predicted class as its label, with respect to the
 weights of the head: for class c the vector (p_c - 1[c = argmax]) h(x), h the penultimate features. As in the thesis'
-released code, p is the softmax of the outputs, though the network is trained on squared loss; `map=simplex` is how that
-code reads such outputs as probabilities elsewhere. As in the code of BADGE, the first centre is the longest embedding
-and the others are drawn with probability proportional to the squared distance to the nearest centre.
+released code, p is the softmax of the outputs, though the network is trained on squared loss. As in the code of BADGE,
+the first centre is the longest embedding and the others are drawn with probability proportional to the squared distance
+to the nearest centre.
 
 An embedding is an outer product of q (O entries) and h (d entries), so its d O entries are never made: inner products
 are (q.q') (h.h'), and a centre costs O(U (d + O)).
@@ -15,17 +15,14 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from bench.learn.probability import MAPS
 from bench.learn.train import predict
 from bench.strategies import Query, top
 from bench.strategies._distances import squared_distances
 
-OPTIONS = {"map": ("softmax", "simplex")}
 
-
-def select(query: Query, size: int, stream: np.random.Generator, map: str) -> np.ndarray:
+def select(query: Query, size: int, stream: np.random.Generator) -> np.ndarray:
     h = predict(query.net, query.candidates, of=query.net.features)  # (U, d)
-    p = MAPS[map](predict(query.net.head, h).double())  # (U, O)
+    p = predict(query.net.head, h).double().softmax(1)  # (U, O)
     q = F.one_hot(p.argmax(1), p.shape[1]) - p  # the sign is the same for all, and cancels
     return kmeans_plus_plus(h.double(), q, size, stream)
 

@@ -1,7 +1,7 @@
 """entropy: the candidates whose predicted class distribution has the largest Shannon entropy.
 
 The thesis does not say how outputs of a network trained on squared loss become probabilities; its released code uses
-`minmax`. The other two maps are the usual alternatives.
+`minmax`. `softmax` is the usual reading.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from bench.learn.probability import MAPS
 from bench.strategies import Query, top
 
-OPTIONS = {"map": ("minmax", "simplex", "softmax")}
+OPTIONS = {"map": ("minmax", "softmax")}
 
 
 def select(query: Query, size: int, stream: np.random.Generator, map: str) -> np.ndarray:

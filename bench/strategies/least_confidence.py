@@ -2,11 +2,8 @@
 
 import numpy as np
 
-from bench.learn.probability import MAPS
 from bench.strategies import Query, top
 
-OPTIONS = {"map": ("softmax", "simplex", "minmax")}
 
-
-def select(query: Query, size: int, stream: np.random.Generator, map: str) -> np.ndarray:
-    return top(-MAPS[map](query.outputs).amax(1), size, stream)
+def select(query: Query, size: int, stream: np.random.Generator) -> np.ndarray:
+    return top(-query.outputs.softmax(1).amax(1), size, stream)

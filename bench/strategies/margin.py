@@ -9,7 +9,7 @@ import numpy as np
 from bench.learn.probability import MAPS
 from bench.strategies import Query, top
 
-OPTIONS = {"map": ("minmax", "simplex", "softmax"), "rule": ("top-two", "released")}
+OPTIONS = {"map": ("minmax", "softmax"), "rule": ("top-two", "released")}
 
 
 def select(query: Query, size: int, stream: np.random.Generator, map: str, rule: str) -> np.ndarray:

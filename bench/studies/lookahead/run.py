@@ -40,9 +40,8 @@ def run(cell: Cell, settings: dict, data: Data, device: torch.device, journal) -
             return _cycles(cell, settings["protocol"], replace(recipe, lr=lr), data, device, journal, state)
         except Diverged as failure:
             if state["diverged"] is not None or recipe.fallback_lr is None:
-                raise UserError(
-                    f"{cell}: {failure}; set lookahead.recipes.{cell.recipe}.fallback_lr below it, or lower its lr"
-                ) from None
+                key = f"lookahead.recipes.{cell.recipe.partition('+')[0]}.fallback_lr"
+                raise UserError(f"{cell}: {failure}; set {key} below it, or lower the lr") from None
             say(f"{failure}; starting again at the fallback rate {recipe.fallback_lr:g}")
             diverged = {"cycle": failure.cycle, "epoch": failure.epoch, "learning_rate": failure.lr}
             state = {"diverged": diverged} | FRESH

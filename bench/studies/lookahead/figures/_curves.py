@@ -177,7 +177,7 @@ def footnote(figure: Figure, table: pd.DataFrame, panels: tuple[str, ...], diffe
     missing = [short(name) for name in panels if not any(fnmatch(found, name) for found in table["panel"])]
     n = table["difference_n" if difference else "n"]
     shaded = any(isinstance(drawn, PolyCollection) for axes in figure.axes for drawn in axes.collections)
-    again = table.groupby(["panel", "strategy"])["diverged"].max().sum()
+    again = table.groupby([*SETTING, "strategy"])["diverged"].max().sum()  # a run once, however many panels share it
     sizes = {text.partition(", ")[0]: text.partition(", ")[2] for text in table["data"].unique()}
     data = "; ".join(f"{name}, {rest}" for name, rest in sizes.items()) if len(sizes) < FEW else ", ".join(sizes)
     _style.footnote(
@@ -187,7 +187,7 @@ def footnote(figure: Figure, table: pd.DataFrame, panels: tuple[str, ...], diffe
         note,
         f"Diverged: {again} runs." if again else "",
         f"No cells: {', '.join(missing) if len(missing) < FEW else f'{len(missing)} panels'}." if missing else "",
-        DEPARTS if table["deviations"].fillna("").any() else "",
+        DEPARTS if set(table["deviations"].dropna()) - {""} else "",
     )
 
 
