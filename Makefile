@@ -32,11 +32,11 @@ figure: $(if $(FIG),$(READY)) ## draw one figure and make what it needs: make fi
 	$(if $(filter $(FIGURES),$(FIG)),,$(error FIG=$(FIG): type make figure FIG=NAME, where NAME is one of: $(FIGURES)))
 	$(RUN) $(FIG)
 
-check: lint ## the linters and the everyday tests
-	python -m pytest -m "not slow"
+check: lint ## the linters and the everyday tests, about a minute
+	python -m pytest -n 2 --dist loadfile -m "not slow"
 
-test: lint ## the linters and every test
-	python -m pytest
+test: lint ## the linters and every test, about eight minutes
+	python -m pytest -n 2 --dist loadfile
 
 lint: $(READY)
 	ruff format --check .

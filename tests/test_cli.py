@@ -57,6 +57,7 @@ def test_mistakes_are_one_line_with_a_remedy(cell, change, message, tmp_path):
     assert not (tmp_path / "x.json").exists()
 
 
+@pytest.mark.slow
 def test_a_wrong_width_is_said_by_the_net(root, tmp_path):
     result = bench("run", "lookahead", RANDOM.replace("8", "7"), "--out", tmp_path / "x.json", "--root", root)
     assert result.returncode == 2
@@ -64,6 +65,7 @@ def test_a_wrong_width_is_said_by_the_net(root, tmp_path):
     assert "Traceback" not in result.stderr
 
 
+@pytest.mark.slow
 def test_a_cell_takes_its_settings_from_the_scale(finished, root, tmp_path, cell):
     """And its place: results/<scale>/runs/<study>/<cell>.json in the working folder."""
     words = ("--scale", finished / "tiny.yaml", "--root", root, "--device", "cpu")
@@ -73,6 +75,7 @@ def test_a_cell_takes_its_settings_from_the_scale(finished, root, tmp_path, cell
     assert (tmp_path / record).read_bytes() == (finished / record).read_bytes()
 
 
+@pytest.mark.slow
 def test_status_counts_cells_and_names_failures(finished):
     lines = bench("status", "--scale", "tiny.yaml", cwd=finished).stdout.splitlines()
     assert lines[2].split() == ["lookahead", "1", "0", "1", "4"]
@@ -82,12 +85,14 @@ def test_status_counts_cells_and_names_failures(finished):
     assert len(listed) == 3 + 6
 
 
+@pytest.mark.slow
 def test_status_sees_a_running_cell(finished):
     record = finished / paths.record_path("tiny", "lookahead", Cell("digits", "wrn", 8, "l2", "margin", 0))
     with sole_run(paths.lock_path(record)):
         assert bench("status", "--scale", "tiny.yaml", cwd=finished).stdout.splitlines()[2].split()[2] == "1"
 
 
+@pytest.mark.slow
 def test_plan_prices_measured_and_unmeasured_cells(finished):
     text = bench("plan", "--scale", "tiny.yaml", "--device", "cpu", cwd=finished).stdout
     assert "measured" in text
@@ -99,6 +104,7 @@ def test_plan_prices_measured_and_unmeasured_cells(finished):
     assert "probed: training and evaluation only, queries are not counted" in text
 
 
+@pytest.mark.slow
 def test_doctor_names_what_is_missing_and_what_to_type(finished):
     text = bench("doctor", "--scale", "tiny.yaml", cwd=finished).stdout
     assert "packages    all" in text
@@ -108,6 +114,7 @@ def test_doctor_names_what_is_missing_and_what_to_type(finished):
     assert "snakemake --unlock" in bench("doctor", "--scale", "tiny.yaml", cwd=finished).stdout
 
 
+@pytest.mark.slow
 def test_collect_refuses_gaps_and_partial_fills_what_there_is(finished):
     strict = bench("collect", "--scale", "tiny.yaml", cwd=finished)
     assert strict.returncode == 2
@@ -120,6 +127,7 @@ def test_collect_refuses_gaps_and_partial_fills_what_there_is(finished):
     assert written == {*lookahead.TABLES, "claims"}
 
 
+@pytest.mark.slow
 def test_collect_with_nothing_says_what_to_type(finished, tmp_path):
     shutil.copy(finished / "tiny.yaml", tmp_path)
     result = bench("collect", "--scale", "tiny.yaml", "--partial", cwd=tmp_path)
@@ -133,11 +141,13 @@ def test_figure_without_tables_says_what_to_type(tmp_path):
     assert "lookahead-summary.csv is missing" in result.stderr
 
 
+@pytest.mark.slow
 def test_data_says_what_it_has(root):
     result = bench("data", "digits", "--root", root)
     assert "1,300 train and 497 test images, sha256" in result.stdout
 
 
+@pytest.mark.slow
 def test_every_command_has_help():
     commands = bench("--help").stdout
     for name in (

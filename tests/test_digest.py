@@ -42,6 +42,7 @@ print(sorted(name for name in imported - covered if not digest.exempt(name)), so
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["random", "ntk", "ll4al", "gp"])
 def test_a_digest_covers_what_a_run_imports(strategy, root, tmp_path):
     """All of it, but for modules exempt with a reason."""

@@ -56,6 +56,7 @@ def unbroken(cell, settings, root, tmp_path_factory):
     return out.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", MOMENTS, ids=lambda moment: f"{moment[1]}-{moment[2]}")
 def test_killed_and_started_again(moment, unbroken, cell, settings, root, tmp_path):
     out = tmp_path / "x.json"
@@ -70,6 +71,7 @@ def test_killed_and_started_again(moment, unbroken, cell, settings, root, tmp_pa
     assert json.loads((tmp_path / "x.meta.json").read_text())["attempts"] == expected
 
 
+@pytest.mark.slow
 def test_killed_at_arbitrary_times_again_and_again(unbroken, cell, settings, root, tmp_path):
     """No chosen moment: killed some time after it has saved something, three times."""
     slow = settings | {"recipe": settings["recipe"] | {"epochs": 150}}
@@ -92,6 +94,7 @@ def test_killed_at_arbitrary_times_again_and_again(unbroken, cell, settings, roo
     assert out.read_bytes() == reference.read_bytes()
 
 
+@pytest.mark.slow
 def test_killed_between_account_and_record_of_changed_settings(unbroken, cell, settings, root, tmp_path):
     """An older record in the way is not taken for the new one."""
     out = tmp_path / "x.json"
@@ -105,6 +108,7 @@ def test_killed_between_account_and_record_of_changed_settings(unbroken, cell, s
     assert out.read_bytes() == unbroken
 
 
+@pytest.mark.slow
 def test_another_run_s_resume_file_is_not_continued(cell, settings, root, tmp_path, unbroken):
     out = tmp_path / "x.json"
     torch.save({"identity": "another", "seconds": {}, "attempts": 7, "state": {}}, out.with_suffix(".pt"))
@@ -141,6 +145,7 @@ def test_seconds_add_up_over_attempts(tmp_path):
     assert second.state["at"].tolist() == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_cell_is_computed_by_one_process_at_a_time(tmp_path, cell, settings, root):
     lock = tmp_path / "x.lock"
     assert not is_running(lock)
@@ -158,6 +163,7 @@ def test_a_cell_is_computed_by_one_process_at_a_time(tmp_path, cell, settings, r
     assert not is_running(lock)
 
 
+@pytest.mark.slow
 def test_a_finished_cell_is_not_computed_again(tmp_path, cell, settings, root):
     words = run_words(cell, settings, root, tmp_path / "x.json")
     assert bench(*words).returncode == 0
