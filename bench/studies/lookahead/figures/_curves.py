@@ -10,11 +10,11 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from bench.report import style as _style
+from bench.studies.lookahead.figures import DEPARTS
 
 SETTING = ["dataset", "net", "width", "recipe"]
 NUMBER = 0.28  # inches that a number such as 97.3 takes
 CROWD = 12  # more lines than this are not shaded
-DEPARTS = "Departs from the paper: see docs/results-lookahead.md."
 FEW = 3  # datasets or panels that a footnote has room to describe one by one
 
 
