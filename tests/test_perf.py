@@ -27,6 +27,7 @@ from bench.tools.perf.exported import export
 from bench.tools.perf.ratios import processors, ratios
 
 
+@pytest.mark.slow
 def test_a_busy_stranger_is_noticed():
     stranger = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
@@ -39,6 +40,7 @@ def test_a_busy_stranger_is_noticed():
     assert 0.29 < disturbed.seconds < 5
 
 
+@pytest.mark.slow
 def test_own_work_and_children_are_no_strangers():
     own, busy = quiet._own(), quiet._busy()
     burn = "import time\nwhile time.process_time() < 0.5: pass"
@@ -128,6 +130,7 @@ def test_contenders_compute_the_same_kernel(output):
     torch.testing.assert_close(contenders.by_jacobian(net, x, output), gram(net, x, output=output))
 
 
+@pytest.mark.slow
 def test_programs_of_contenders_are_timed_and_agree(monkeypatch):
     monkeypatch.setattr(contenders, "ROUNDS", 1)
     found = contenders.measured(contenders.Case("fcn", 8, 4), ["ours", "torch.func"])
@@ -139,6 +142,7 @@ def test_programs_of_contenders_are_timed_and_agree(monkeypatch):
         assert found["ours"][what] == pytest.approx(found["torch.func"][what], rel=1e-4)
 
 
+@pytest.mark.slow
 def test_contenders_work_in_turns_and_none_starts_in_another_s_turn(monkeypatch):
     log = []
 
@@ -317,6 +321,7 @@ def test_the_figure_has_a_panel_per_processor_and_every_ratio():
 TINY = lookahead.Case(labelled=6, candidates=12, outputs=3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("contender", [*lookahead.CONTENDERS, *lookahead.BADGE])
 def test_every_look_ahead_contender_runs(contender, monkeypatch):
     monkeypatch.setitem(lookahead.SAMPLE, "block formula", 4)
@@ -347,6 +352,7 @@ def test_badge_contenders_choose_the_same():
     assert chosen[0].tolist() == chosen[1].tolist()
 
 
+@pytest.mark.slow
 def test_look_ahead_run_writes_its_table_and_extrapolates(tmp_path, monkeypatch):
     found = lookahead.run(tmp_path / "lookahead.csv", TINY, only="block formula", patience=0.0)
     assert list(found.contender) == ["block formula"]
