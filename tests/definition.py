@@ -15,8 +15,8 @@ from bench.kernels.empirical import gram
 WAYS = {"rows": ConvRows, "factors": ConvFactors, "ghost": ConvGhost}
 
 
-def jacobian(net, x, layers=None):
-    """J (N, O, P) by definition: one point and one output at a time."""
+def jacobian(net, x, layers=None, at_once=1):
+    """J (N, O, P) by definition: one point and, unless there are many, one output at a time."""
     parameters = {
         name: value.detach()
         for name, value in net.named_parameters()
@@ -28,7 +28,7 @@ def jacobian(net, x, layers=None):
 
     rows = []
     for point in x:
-        j = jacrev(outputs, chunk_size=1)(parameters, point)  # {name: (O, *shape)}
+        j = jacrev(outputs, chunk_size=at_once)(parameters, point)  # {name: (O, *shape)}
         rows.append(torch.cat([each.flatten(1) for each in j.values()], 1))
     return torch.stack(rows)
 
@@ -66,7 +66,8 @@ def least_budget(net, x, output):
     return int(str(caught.value).split("needs ")[1].split(" bytes")[0].replace(",", ""))
 
 
-every_way = pytest.mark.parametrize("way", [*WAYS, None], indirect=True)
+EVERY_WAY = [*WAYS, None]
+every_way = pytest.mark.parametrize("way", EVERY_WAY, indirect=True)
 
 
 @cache

@@ -20,8 +20,8 @@ from bench.report.claims import COLUMNS, VERDICTS, Measured, counts, judged, see
 from bench.studies.lookahead import times
 from bench.studies.lookahead.choices import CHOICES, choices
 from bench.studies.lookahead.claims import measure
-from bench.studies.lookahead.curves import by_panel, runs
 from bench.studies.lookahead.curves import curves as curves_of
+from bench.studies.lookahead.curves import runs
 from bench.studies.lookahead.tables import PUBLISHED
 
 SETTING = DIGITS | {"dataset": "mnist"}  # on which the thesis makes these claims
@@ -48,9 +48,11 @@ def config_of(panels: dict, seeds: int = 3) -> dict:
     return configuration.check({"scale": "quick", "lookahead": {"seeds": [*range(seeds)], "panels": panels}}, "tests")
 
 
-def claims(curves: pd.DataFrame, queries: pd.DataFrame, panels: dict, claimed: pd.DataFrame = CLAIMED) -> pd.DataFrame:
+def claims(curves: pd.DataFrame, queries: pd.DataFrame, config: dict, *only: str) -> pd.DataFrame:
+    """The claims, or only some of them, judged by these curves and times."""
     frames = {"lookahead-curves": curves, "lookahead-runs": runs(curves), "lookahead-queries": queries}
-    return judged("lookahead", claimed, measure, frames, config_of(panels))
+    claimed = CLAIMED[CLAIMED["claim"].isin(only)] if only else CLAIMED
+    return judged("lookahead", claimed, measure, frames, config)
 
 
 def timed(strategy: str, seed: int, seconds: list[float], name: str = "big", **changes) -> tuple[dict, dict]:
@@ -136,7 +138,7 @@ CURVES = curves_of(
 
 @pytest.fixture(scope="module")
 def table() -> pd.DataFrame:
-    return claims(CURVES, TIMED, PANELS)
+    return claims(CURVES, TIMED, config_of(PANELS))
 
 
 def test_claims_by_hand(table):
@@ -179,8 +181,9 @@ def test_a_panel_on_other_images_than_the_thesis_is_not_comparable(table):
     other = {**PANELS, "thesis-A.2b-ce": PANELS["thesis-A.2b-ce"] | {"dataset": "digits"}}  # of one side is enough
     made = [record("random", s, [0.5, 0.7], recipe="cross-entropy", dataset="digits", name="digits") for s in range(3)]
     both = curves_of([*made, *(record("random", s, [0.5, 0.7]) for s in range(3))])
-    assert one(claims(both, TIMED, other), claim="A.2b-random")["verdict"] == "not comparable"
-    assert one(claims(curves_of(made), queries(), other), claim="A.2b-random")["verdict"] == "not measured"
+    for measured, expected in ((both, "not comparable"), (curves_of(made), "not measured")):
+        (row,) = claims(measured, queries(), config_of(other), "A.2b-random").to_dict("records")
+        assert row["verdict"] == expected
 
 
 def test_claims_say_how_their_panels_depart(table):
@@ -190,7 +193,7 @@ def test_claims_say_how_their_panels_depart(table):
     assert "without badge" in found["A.1a"]
     assert found["A.2b-random"].count("without ntk") == 1  # what both panels say is said once
     wider = PANELS | {"thesis-A.2b-ce": PANELS["thesis-A.2b-ce"] | {"width": 32}}
-    here, there = one(claims(CURVES, TIMED, wider), claim="A.2b-random")["departures"].split("; ")
+    here, there = claims(CURVES, TIMED, config_of(wider), "A.2b-random")["departures"].iloc[0].split("; ")
     assert "width 16 (paper 640)" in here
     assert "width 32 (paper 640)" in there
     assert found["2.1a-accuracy"] == found["2.1a-block"]  # departures are a setting's, measured or not
@@ -203,12 +206,11 @@ def test_an_accuracy_by_itself_is_judged_in_the_thesis_setting_alone(table):
     panel = paper["lookahead"]["panels"]["thesis-2.3-left"]
     same = {key: panel[key] for key in DIGITS}
     made = curves_of([record("ntk+query=sequential", s, [0.6, 0.95 + 0.001 * s], **same) for s in range(6)])
-    frames = {"lookahead-curves": made, "lookahead-runs": runs(made), "lookahead-queries": queries()}
-    row = one(judged("lookahead", CLAIMED, measure, frames, paper), claim="2.3-first-cycle")
+    (row,) = claims(made, queries(), paper, "2.3-first-cycle").to_dict("records")
     assert (row["n"], row["verdict"], row["departures"]) == (6, "supported", "")
 
 
-def test_claims_count_the_runs_that_diverged():
+def test_claims_count_the_runs_that_diverged(table):
     again = {"cycle": 0, "epoch": 3, "learning_rate": 1.25}
     rate = {"recipe": "l2+lr=0.3"}
     curves = curves_of(
@@ -220,20 +222,20 @@ def test_claims_count_the_runs_that_diverged():
     )
     rates = SETTING | rate | {"strategies": ["ll4al", "ll4al+loss=sum"]}
     panels = PANELS | {"thesis-A.2a-lr-0.3": rates, "thesis-A.2a-random": SETTING | {"strategies": ["random"]}}
-    found = claims(curves, TIMED, panels)
+    found = claims(curves, TIMED, config_of(panels), "2.1b-ntk", "A.2a", "A.2a-sum", "A.1a")
     beats, rate = one(found, claim="2.1b-ntk"), one(found, claim="A.2a")
     assert (beats["n"], beats["note"]) == (3, "1 diverged")  # counted, and marked
     assert (rate["n"], rate["note"]) == (2, "2 diverged")  # one of random, counted; one at another rate, left out
     assert one(found, claim="A.1a")["note"] == "the best of `random`; 1 diverged"
     assert one(found, claim="A.2a-sum")["verdict"] == "not measured"
-    assert not claims(CURVES, TIMED, PANELS)["note"].str.contains("diverged").any()
+    assert not table["note"].str.contains("diverged").any()
 
 
 def test_a_claim_on_many_panels_has_a_row_for_each(table):
     widths = table[table["claim"] == "2.3-width"].set_index("setting")
     assert set(widths.index) == {"thesis-2.3-width-16", "thesis-2.3-width-32"}
     assert widths.loc["thesis-2.3-width-32", "verdict"] == "inconclusive"  # one seed has no interval
-    none = claims(CURVES, TIMED, {"thesis-2.1b": PANELS["thesis-2.1b"]})
+    none = claims(CURVES, TIMED, config_of({"thesis-2.1b": PANELS["thesis-2.1b"]}), "2.3-width")
     assert one(none, claim="2.3-width")["verdict"] == "not measured"
 
 
@@ -241,7 +243,7 @@ def test_a_claim_on_many_panels_has_a_row_for_each(table):
 def test_about_15_percent_is_half_to_twice_that(seconds, expected):
     panels = {"thesis-3.15": SETTING | {"strategies": ["ntk", "ntk+kernel=full"]}}
     runs = [timed(name, seed, [s]) for seed in range(2) for name, s in (("ntk", 1.0), ("ntk+kernel=full", seconds))]
-    assert one(claims(CURVES, queries(*runs), panels), claim="3.15-time")["verdict"] == expected
+    assert claims(CURVES, queries(*runs), config_of(panels), "3.15-time")["verdict"].tolist() == [expected]
 
 
 # The rule, whatever the study
@@ -466,7 +468,7 @@ def test_choices_by_hand():
     assert (shortcuts["net"], shortcuts["strategy"], shortcuts["final_mean"]) == ("", "ntk", pytest.approx(-0.4))
     assert set(table["diverged"]) == {0}
     runs[0]["diverged"] = runs[4]["diverged"] = {"cycle": 0, "epoch": 3, "learning_rate": 1.25}
-    table = choices(curves_of(runs), LISTED)
+    table = choices(curves_of(runs[:6]), LISTED[LISTED["choice"] == "margin"])
     assert one(table, choice="margin")["diverged"] == 2
 
 
@@ -478,22 +480,17 @@ def test_claims_name_what_exists():
     assert set(CLAIMED["quantity"].str.partition("-")[0]) <= {"area", "final", "cycle", "time"}
     for row in CLAIMED.itertuples():
         assert not (pd.isna(row.holds_above) and pd.isna(row.holds_below)), row.claim
-        assert list(by_panel(pd.DataFrame([*_arms(panels, row)]), panels)), row.claim
+        for pattern, arms in ((row.panel, row.a), (row.panel_b or row.panel, row.b)):
+            shown = [panel for name, panel in panels.items() if fnmatch(name, pattern)]
+            assert shown, pattern
+            names = {strategy for panel in shown for strategy in panel["strategies"]}
+            assert not arms or arms == "best" or set(arms.split()) & names, (row.claim, arms)
 
 
 def test_choices_name_what_exists():
     packages = {"strategy": "strategies", "net": "nets"}
     for row in LISTED[LISTED["axis"].isin(packages)].itertuples():
         assert all(registry.canonical(packages[row.axis], arm) == arm for arm in (row.thesis, row.code))
-
-
-def _arms(panels: dict, row):
-    for pattern, arms in ((row.panel, row.a), (row.panel_b or row.panel, row.b)):
-        shown = [panel for name, panel in panels.items() if fnmatch(name, pattern)]
-        assert shown, pattern
-        names = {strategy for panel in shown for strategy in panel["strategies"]}
-        assert not arms or arms == "best" or set(arms.split()) & names, (row.claim, arms)
-        yield from ({**panel, "strategy": panel["strategies"][0]} for panel in shown)
 
 
 def test_every_choice_has_both_arms_at_scale_paper():
@@ -509,7 +506,7 @@ def test_every_choice_has_both_arms_at_scale_paper():
 
 def test_nothing_finished_is_no_error():
     curves, none = curves_of([]), queries()
-    assert set(claims(curves, none, PANELS)["verdict"]) == {"not measured"}
+    assert set(claims(curves, none, config_of(PANELS))["verdict"]) == {"not measured"}
     assert choices(curves, LISTED).empty
     assert times.times(none, CLAIMED).empty
     assert times.per_cycle(none, PANELS).empty

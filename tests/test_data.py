@@ -115,6 +115,7 @@ def test_from_a_file_on_disk(mnist, tmp_path):
         data.prepare("svhn", target, mnist / "nothing.npz")
 
 
+@pytest.mark.slow
 def test_no_network_shows_both_ways_out(tmp_path):
     nowhere = {name: "http://127.0.0.1:9" for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY")}
     result = bench("data", "cifar10", "--root", tmp_path, env=nowhere)
@@ -125,6 +126,7 @@ def test_no_network_shows_both_ways_out(tmp_path):
     assert not (tmp_path / "cifar10.npz").exists()
 
 
+@pytest.mark.slow
 def test_torchvision_imports_and_is_patched_only_if_it_must_be():
     code = """
 import importlib, sys

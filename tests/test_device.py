@@ -25,6 +25,7 @@ def hold(names, folder):
     return subprocess.Popen(command, cwd=REPO, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
 
+@pytest.mark.slow
 def test_processes_get_different_gpus_and_death_frees_them(tmp_path, capsys):
     holders = [hold("0,1", tmp_path) for _ in range(2)]
     assert {holder.stdout.readline().strip() for holder in holders} == {"0", "1"}

@@ -4,9 +4,21 @@ from itertools import combinations
 
 import pytest
 import torch
-from definition import WAYS, Mean, assert_close, error_of, every_way, example, jacobian, least_budget, theta_of
+from definition import (
+    EVERY_WAY,
+    WAYS,
+    Mean,
+    assert_close,
+    error_of,
+    every_way,
+    example,
+    jacobian,
+    least_budget,
+    theta_of,
+)
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from speeds import every, some
 from test_nets import NETS, SPECS, build, images, shaken, small
 from torch import nn
 from torch.utils.checkpoint import checkpoint
@@ -24,7 +36,7 @@ from bench.kernels.tangents import Tangents
 # Against the definition
 
 
-@pytest.mark.parametrize("spec", SPECS)
+@some("spec", SPECS, daily=3, always=NETS)
 def test_every_net_and_option_in_float64(spec):
     net, x = shaken(small(spec)), images(4, (1, 8, 8)).double()
     j = jacobian(net, x)
@@ -32,9 +44,7 @@ def test_every_net_and_option_in_float64(spec):
     assert_close(gram(net, x[:1], x[1:], output="pseudo"), theta_of(j[:1], j[1:], "pseudo"))
 
 
-@pytest.mark.parametrize("classes", [1, 3, 10])
-@pytest.mark.parametrize("times", [1, 2])
-@pytest.mark.parametrize("name", NETS)
+@every("name, times, classes", NETS, [1, 2], [1, 3, 10], daily=0, always=[(name, 1, 1) for name in NETS])
 def test_every_net_at_two_widths_with_few_and_many_outputs(name, times, classes):
     width = {"fcn": 8, "wrn": 8}.get(name, 1) * times
     net, x = shaken(build(name, width, (2, 8, 8), classes)), images(5, (2, 8, 8)).double()
@@ -44,9 +54,9 @@ def test_every_net_at_two_widths_with_few_and_many_outputs(name, times, classes)
         assert_close(gram(net, x[:2], x[2:], output=output), theta_of(j[:2], j[2:], output))
 
 
-@pytest.mark.parametrize("classes", [1, 3, 10])
-@pytest.mark.parametrize("output", ["full", "pseudo", "first", "trace", 0])
-@every_way
+@every(
+    "way, output, classes", EVERY_WAY, ["full", "pseudo", "first", "trace", 0], [1, 3, 10], daily=12, indirect=["way"]
+)
 def test_every_output_in_every_way(way, output, classes):
     net, x = shaken(small("wrn+layers=2", (2, 7, 6), classes)), images(5, (2, 7, 6)).double()
     j = jacobian(net, x)
@@ -54,11 +64,15 @@ def test_every_output_in_every_way(way, output, classes):
     assert_close(gram(net, x[:2], x[2:], output=output), theta_of(j[:2], j[2:], output))
 
 
-@pytest.mark.parametrize(
-    ("spec", "width"),
-    [("convnet+depth=3", 1), ("resnet18", 1), ("wrn", 32), ("wrn-16", 1), ("wrn-16", 2), ("wrn-28", 1), ("fcn", 33)],
+CIFAR = [("convnet+depth=3", 1), ("resnet18", 1), ("wrn", 32), ("wrn-16", 1), ("wrn-16", 2), ("wrn-28", 1), ("fcn", 33)]
+
+
+@some(
+    "way, spec, width",
+    [(way, *sized) for way in EVERY_WAY for sized in CIFAR],
+    always=[("rows", "wrn", 32), ("factors", "wrn-16", 1), ("ghost", "convnet+depth=3", 1), (None, "fcn", 33)],
+    indirect=["way"],
 )
-@every_way
 def test_float32_on_cifar_sizes(way, spec, width):
     """Against J of the same float32 forward passes: in float64 some ReLU would have the other sign."""
     net, x = shaken(build(spec, width, (3, 32, 32), 3)).float(), images(3, (3, 32, 32))
@@ -70,8 +84,7 @@ def test_float32_on_cifar_sizes(way, spec, width):
         assert_close(gram(net, x[:1], x[1:], output=output), theta_of(j[:1], j[1:], output), 5e-6)
 
 
-@pytest.mark.parametrize("classes", [1, 10])
-@pytest.mark.parametrize("most", [layers_module.SMALL, 1])
+@every("classes, most", [1, 10], [layers_module.SMALL, 1], daily=0, always=[(1, 1)])
 def test_float32_of_one_and_of_many_outputs(classes, most, monkeypatch):
     monkeypatch.setattr(layers_module, "SMALL", most)  # rows of a Theta that is computed in strips; above, in blocks
     net, x = shaken(build("resnet18", 1, (3, 16, 16), classes)).float(), images(4, (3, 16, 16))
@@ -90,7 +103,7 @@ def test_many_rows(dtype, tolerance):
     assert_close(gram(net, x[:6], x[6:]), theta_of(j[:6], j[6:]), tolerance)
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU: run on a machine with one")
 @pytest.mark.parametrize("output", ["full", "pseudo", "trace"])
 @pytest.mark.parametrize("spec", ["resnet18", "wrn-28", "fcn"])
 def test_on_a_gpu(spec, output, tmp_path):
@@ -105,10 +118,11 @@ def test_on_a_gpu(spec, output, tmp_path):
     assert_close(streamed, theta_of(j, j, output))
 
 
-@pytest.mark.parametrize("kernel", [1, 2, 3, (3, 2), 5])
-@pytest.mark.parametrize("stride", [1, 2, (1, 3)])
-@pytest.mark.parametrize("padding", [0, 2, (0, 1)])
-@every_way
+@every(
+    *("way, kernel, stride, padding", EVERY_WAY, [1, 2, 3, (3, 2), 5], [1, 2, (1, 3)], [0, 2, (0, 1)]),
+    daily=24,
+    indirect=["way"],
+)
 def test_convolutions_of_any_geometry(way, kernel, stride, padding):
     torch.manual_seed(0)
     conv = nn.Conv2d(2, 3, kernel, stride, padding)
@@ -345,8 +359,7 @@ def test_flops_count_the_matrix_products():
     assert flops(net, x) == passes + pairs * 2 * (10 * 10 * 64 + 64) + pairs * 2 * 64
 
 
-@pytest.mark.parametrize("output", ["full", "pseudo", "trace"])
-@every_way
+@every("way, output", EVERY_WAY, ["full", "pseudo", "trace"], daily=3, indirect=["way"])
 def test_flops_are_those_that_torch_counts(way, output):
     """Of two sets: of a symmetric Theta, blocks on the diagonal are computed whole."""
     net, x = small("wrn-16", (2, 8, 8), 3).float().eval(), images(7, (2, 8, 8))

@@ -10,6 +10,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special
+from speeds import some
 from torch import Tensor, func
 
 from bench.core.errors import UserError
@@ -127,9 +128,13 @@ def gram(jacobian: dict | list | tuple) -> Tensor:
     return sum(j.flatten(1) @ j.flatten(1).T for j in leaves)
 
 
-@pytest.mark.parametrize("activation", ["relu", "erf"])
-@pytest.mark.parametrize(
-    ("kind", "shape", "n", "draws"), [("fcn", (4, 5), 1024, 20), ("convnet", (3, 2, 3, 3), 128, 40)]
+WIDE = [("fcn", (4, 5), 1024, 20, "relu"), ("convnet", (3, 2, 3, 3), 128, 40, "erf")]
+
+
+@some(
+    "kind, shape, n, draws, activation",
+    [(*wide[:4], activation) for wide in WIDE for activation in ("relu", "erf")],
+    always=WIDE,
 )
 def test_wide_nets_in_ntk_parameterisation_agree(kind, shape, n, draws, activation):
     depth, w2, b2 = 2, 1.6, 0.2

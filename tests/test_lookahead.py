@@ -169,6 +169,11 @@ def test_more_labels_than_images_is_refused(cell, settings, root, tmp_path):
         run(cell, greedy, root, tmp_path)
 
 
+def test_the_same_cell_twice_gives_the_same(cell, settings, root, tmp_path, results):
+    assert json.dumps(run(cell, settings, root, tmp_path)) == json.dumps(results[cell.strategy])
+
+
+@pytest.mark.slow
 def test_the_same_cell_twice_gives_the_same_bytes_and_a_full_account(cell, settings, root, tmp_path):
     outs = [tmp_path / name / "x.json" for name in "ab"]
     for out in outs:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from speeds import some
 
 from bench import nets, strategies
 from bench.core import registry
@@ -104,15 +105,23 @@ def assert_best_first(order, scores):
     assert (np.diff(scores[order]) <= 1e-6 * np.abs(scores).max()).all()
 
 
-@pytest.mark.parametrize("solve", ["posterior", "resolve"])
-@pytest.mark.parametrize(
-    ("objective", "reference"),
+OBJECTIVES = [
+    *((objective, "network") for objective in ("mlmoc", "flips", "emoc", "eer", "eer-max")),
+    *((objective, "linear") for objective in ("mlmoc", "flips", "emoc")),
+]
+
+
+@some(
+    "kernel, objective, reference, solve",
     [
-        *((objective, "network") for objective in ("mlmoc", "flips", "emoc", "eer", "eer-max")),
-        *((objective, "linear") for objective in ("mlmoc", "flips", "emoc")),
+        (kernel, *pair, solve)
+        for kernel in ("pseudo", "first", "full")
+        for pair in OBJECTIVES
+        for solve in ("posterior", "resolve")
     ],
+    daily=6,
+    always=[("pseudo", *pair, "posterior") for pair in OBJECTIVES],
 )
-@pytest.mark.parametrize("kernel", ["pseudo", "first", "full"])
 def test_ntk_ranks_as_one_regression_per_candidate_does(query, kernel, objective, reference, solve):
     theta, f = tangent_kernel(query, kernel), outputs_of(query)
     known, targets = list(range(LABELLED)), one_hot(query.labelled_labels)
@@ -276,7 +285,7 @@ def run(strategy, settings, root, path):
     return lookahead.run(cell, settings, data.load("digits", root), torch.device("cpu"), journal)
 
 
-@pytest.mark.parametrize("strategy", RUNS)
+@some("strategy", RUNS, always=["ntk", "ntk+query=sequential", "gp"])
 def test_a_run_stopped_while_querying_and_continued_records_the_same(strategy, settings, root, tmp_path, monkeypatch):
     settings = short(settings)
     unbroken = run(strategy, settings, root, tmp_path / "a.pt")

@@ -2,6 +2,7 @@
 
 import gc
 import json
+import os
 import platform
 import subprocess
 import sys
@@ -10,9 +11,11 @@ import weakref
 import numpy as np
 import pytest
 import torch
-from definition import WAYS, assert_close, error_of, every_way, example, jacobian, least_budget, smooth, theta_of
+from conftest import REPO
+from definition import EVERY_WAY, WAYS, assert_close, error_of, example, jacobian, least_budget, smooth, theta_of
 from hypothesis import given
 from hypothesis import strategies as st
+from speeds import every, some
 from test_nets import build, images, shaken, small
 from torch import nn
 
@@ -26,8 +29,7 @@ from bench.kernels.layers import Linear
 from bench.kernels.tangents import Tangents
 
 
-@pytest.mark.parametrize("output", ["full", "pseudo"])
-@every_way
+@every("way, output", EVERY_WAY, ["full", "pseudo"], daily=3, indirect=["way"])
 def test_any_budget_gives_the_same(way, output):
     net, x = shaken(small("wrn+layers=2")), images(11, (1, 8, 8)).double()
     whole, cross = gram(net, x, output=output), gram(net, x[:4], x[4:], output=output)
@@ -83,7 +85,7 @@ def test_any_budget_gives_the_same_in_float32():
         assert_close(gram(net, x, budget=budget), whole, 5e-6)
 
 
-@pytest.mark.parametrize("size", [1, 3, 32])
+@some("size", [1, 3, 32], always=[3])
 def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     net, x, j = example()
     monkeypatch.setattr(tangents_module, "PASS_BYTES", 0)
@@ -106,8 +108,7 @@ def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
         assert_close(gram(net, x), theta_of(j, j))
 
 
-@pytest.mark.parametrize("spec", ["resnet18", "fcn"])
-@pytest.mark.parametrize("output", ["full", "pseudo", "trace"])
+@every("spec, output", ["resnet18", "fcn"], ["full", "pseudo", "trace"], daily=0, always=[("fcn", "full")])
 def test_any_number_of_threads_gives_the_same(spec, output, monkeypatch):
     """Which share the columns of J, here in pieces of at least eight, and the rows of larger products."""
     monkeypatch.setattr(layers_module, "PIECE", 8)
@@ -123,9 +124,10 @@ def test_any_number_of_threads_gives_the_same(spec, output, monkeypatch):
         assert_close(other, found[0], 1e-14)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="reads a process' peak memory from /proc")
-@pytest.mark.parametrize("sides", ["x", "x[:50], x[50:]"])
-@pytest.mark.parametrize(("net", "width", "points"), [("convnet+depth=4", 2, 256), ("resnet18", 1, 100)])
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="needs /proc, where a process' peak memory stands: run on Linux")
+@pytest.mark.parametrize("sides", ["x", "x[::2], x[1::2]"])
+@pytest.mark.parametrize(("net", "width", "points"), [("convnet+depth=4", 2, 128), ("resnet18", 1, 60)])
 @pytest.mark.parametrize("budget", [2**26, 2**28])
 def test_memory_stays_within_the_budget(budget, net, width, points, sides):
     """One less than what is kept of all points takes, one more."""
@@ -146,7 +148,11 @@ tangents = Tangents(net, x, None, "full", None)
 tangents.plan(2**30, len(x), True, False)
 print(len(x) * tangents.kept)
 """
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
+    threads = {"OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive"}  # on a busy machine, no spinning for each other
+    command = [sys.executable, "-c", script]
+    found = subprocess.run(
+        command, env=os.environ | threads, capture_output=True, text=True, check=True, timeout=300, cwd=REPO
+    )
     taken, kept = map(int, found.stdout.split())
     assert taken < budget + 2**25  # and what products and the allocator take beside it
     assert 2**26 < kept < 2**28
@@ -242,7 +248,8 @@ def test_continued_with_less_memory_no_more_tiles_than_needed(tiles, tmp_path):
     assert max(tiles) == 2
 
 
-@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have rules of their own")
+@pytest.mark.slow
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="needs glibc's allocator, others have rules of their own")
 def test_memory_that_is_freed_is_there_for_the_next_kernel():
     """Pages touched for the first time, of blocks that come and go: none once kernels keep them, all of them before."""
     script = """
@@ -260,7 +267,9 @@ keep_pages()
 touched()
 print(before, touched())
 """
-    found = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120)
+    found = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120, cwd=REPO
+    )
     before, after = map(int, found.stdout.split())
     assert after < before / 10
 

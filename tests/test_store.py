@@ -9,6 +9,7 @@ import sys
 import time
 
 import numpy as np
+import pytest
 import torch
 from definition import assert_close, error_of, example, smooth, theta_of
 from test_nets import images, shaken, small
@@ -101,6 +102,7 @@ gram(net, x, out={path!r})
 """
 
 
+@pytest.mark.slow
 def test_killed_between_tiles_resumes(tmp_path, monkeypatch):
     net, x, j = example()
     path, tests = tmp_path / "theta.npy", os.path.dirname(__file__)
