@@ -15,8 +15,8 @@ from bench.kernels.empirical import gram
 WAYS = {"rows": ConvRows, "factors": ConvFactors, "ghost": ConvGhost}
 
 
-def jacobian(net, x, layers=None, at_once=1):
-    """J (N, O, P) by definition: one point and, unless there are many, one output at a time."""
+def jacobian(net, x, layers=None):
+    """J (N, O, P) by definition, one point at a time."""
     parameters = {
         name: value.detach()
         for name, value in net.named_parameters()
@@ -28,7 +28,7 @@ def jacobian(net, x, layers=None, at_once=1):
 
     rows = []
     for point in x:
-        j = jacrev(outputs, chunk_size=at_once)(parameters, point)  # {name: (O, *shape)}
+        j = jacrev(outputs)(parameters, point)  # {name: (O, *shape)}
         rows.append(torch.cat([each.flatten(1) for each in j.values()], 1))
     return torch.stack(rows)
 

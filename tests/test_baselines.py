@@ -9,6 +9,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from speeds import some
 from torch import nn
 
 from bench import nets, strategies
@@ -340,7 +341,7 @@ def test_the_head_learns_which_images_have_the_larger_loss():
     x[::2] += 0.9
     y = torch.zeros(64, dtype=torch.long)
     y[::2] = torch.randint(0, CLASSES, (32,), generator=torch_stream(3))
-    recipe = replace(RECIPE, epochs=30, batch=16, lr=0.05)
+    recipe = replace(RECIPE, epochs=20, batch=16, lr=0.05)
     net = with_head()
     strategies.fit("ll4al", net, x, y, recipe, 0, 0)
     fresh = images(40, seed=9) * 0.1
@@ -355,7 +356,7 @@ class Killed(Exception):
     pass
 
 
-@pytest.mark.parametrize("moment", [1, 2, 3])  # in the first training, after the first query, in the second training
+@some("moment", [1, 2, 3], always=[3])  # in the first training, after the first query, in the second training
 def test_a_cell_goes_on_with_network_and_head_where_it_was_killed(settings, root, tmp_path, monkeypatch, moment):
     cell, cpu = Cell("digits", "wrn", 8, "l2", "ll4al", 0), torch.device("cpu")
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats as scipy_stats
-from test_tables import SAMPLE, one
+from test_tables import SAMPLE, frozen, one  # noqa: F401
 from test_tables import SETTING as DIGITS
 from test_tables import record as digits_record
 

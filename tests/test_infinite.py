@@ -134,7 +134,7 @@ WIDE = [("fcn", (4, 5), 1024, 20, "relu"), ("convnet", (3, 2, 3, 3), 128, 40, "e
 @some(
     "kind, shape, n, draws, activation",
     [(*wide[:4], activation) for wide in WIDE for activation in ("relu", "erf")],
-    always=WIDE,
+    always=WIDE[1:],
 )
 def test_wide_nets_in_ntk_parameterisation_agree(kind, shape, n, draws, activation):
     depth, w2, b2 = 2, 1.6, 0.2

@@ -22,11 +22,11 @@ from bench.strategies import Query, select, top
 def variants():
     """Every strategy with every value of each of its named options, the others at their defaults.
 
-    Whole numbers are 2: what is promised does not depend on them, and the time it takes to see does.
+    Whole numbers are 1: what is promised does not depend on them, and the time it takes to see does.
     """
     for name, component in registry.components("strategies").items():
         offered = component.constants.get("OPTIONS", {})
-        numbers = [f"{option}=2" for option, values in offered.items() if isinstance(values, int)]
+        numbers = [f"{option}=1" for option, values in offered.items() if isinstance(values, int)]
         named = {option: values for option, values in offered.items() if not isinstance(values, int)}
         single = [[], *([f"{option}={value}"] for option, values in named.items() for value in values[1:])]
         yield from (registry.canonical("strategies", "+".join([name, *numbers, *more])) for more in single)
@@ -42,7 +42,7 @@ PAIRS = [  # options that meet in one line of code
     "margin+map=softmax+rule=released",
 ]
 VARIANTS = sorted({*variants(), *PAIRS})
-PLAIN = [spec for spec in VARIANTS if spec.removesuffix("+epochs=2") in registry.components("strategies")]
+PLAIN = [spec for spec in VARIANTS if spec.removesuffix("+epochs=1") in registry.components("strategies")]
 RANDOM = {"random", "gp-random", "badge"}  # the only ones whose choice may depend on where a candidate stands, and
 LOTS = ("timed=sample", "objective=flips")  # options that buy at random, or score by small numbers that mostly tie
 LABELS = torch.arange(30) % 4  # of the candidates

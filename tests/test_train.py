@@ -2,18 +2,14 @@
 
 import copy
 import math
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 import torch
-from conftest import REPO
 from torch import nn
 
 from bench.core.config import load
 from bench.core.seeds import torch_stream
-from bench.learn import train
 from bench.learn.sgd import SGD
 from bench.learn.train import Diverged, Recipe, evaluate, fit, loss_of, predict
 
@@ -107,32 +103,6 @@ def test_resumed_after_any_epoch_gives_the_same_bits(problem, schedule, augment)
         resumed = copy.deepcopy(net)
         fit(resumed, x, y, recipe, 3, 1, resume=state)
         assert_same(resumed.state_dict(), whole.state_dict())
-
-
-@pytest.mark.parametrize("schedule", ["onecycle", "constant"])
-def test_sgd_is_torchs_to_the_bit(problem, schedule, monkeypatch):
-    net, x, y = problem
-    ours, theirs = copy.deepcopy(net), copy.deepcopy(net)
-    recipe = replace(SMALL, schedule=schedule, weight_decay=0.01)
-    fit(ours, x, y, recipe, 0, 0)
-    monkeypatch.setattr(train, "SGD", torch.optim.SGD)
-    fit(theirs, x, y, recipe, 0, 0)
-    assert_same(ours.state_dict(), theirs.state_dict())
-
-
-@pytest.mark.slow
-def test_training_does_not_import_the_compiler():
-    """A process of its own: whatever else runs here may have."""
-    code = """
-import sys, torch
-from bench.learn.train import Recipe, fit
-recipe = Recipe("mse", "onecycle", True, 0.1, None, 0.9, 1e-4, epochs=1, batch=2, augment="none")
-net, saved = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 2)), []
-fit(net, torch.rand(4, 1, 2, 2), torch.tensor([0, 1, 0, 1]), recipe, 0, 0, save=saved.append, at=[0, 1])
-fit(net, torch.rand(4, 1, 2, 2), torch.tensor([0, 1, 0, 1]), recipe, 0, 0, resume=saved[0])
-sys.exit("torch._dynamo" in sys.modules)
-"""
-    assert subprocess.run([sys.executable, "-c", code], cwd=REPO).returncode == 0
 
 
 def watched(net, problem, at, recipe=SMALL, **more):
