@@ -17,12 +17,12 @@ from pathlib import Path
 
 import pytest
 import yaml
+from conftest import REPO
+from test_workflow import copy_of
 
 from bench.core import paths, study
 from bench.tools import reproduce, watch, workflow
 
-REPO = Path(__file__).parents[1]
-SOURCES = ("Snakefile", "bench", "workflow", "config", "profiles", "environment.yml", "README.md")
 PANEL = {"dataset": "digits", "net": "wrn", "width": 8, "recipe": "l2", "strategies": ["random", "margin"]}
 TINY = {
     "scale": "tiny",
@@ -43,12 +43,7 @@ def with_recipe(**recipe) -> dict:
 
 
 def copy_of_sources(target: Path, config: dict = TINY) -> Path:
-    target.mkdir(parents=True)
-    for name in SOURCES:
-        if (REPO / name).is_dir():
-            shutil.copytree(REPO / name, target / name, ignore=shutil.ignore_patterns("__pycache__"))
-        else:
-            shutil.copy(REPO / name, target / name)
+    copy_of(REPO, target)
     (target / "tiny.yaml").write_text(yaml.safe_dump(config))
     return target
 

@@ -4,6 +4,8 @@ from collections.abc import Iterable
 
 import pandas as pd
 
+from bench.core import config, csv, paths
+
 
 def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
     """A table in Markdown."""
@@ -43,3 +45,11 @@ def text(value: object) -> str:
 def listed(names: Iterable[str]) -> str:
     """`a`, `b`, `c`, or none."""
     return ", ".join(f"`{name}`" for name in names) or "none"
+
+
+def committed(table: str) -> pd.DataFrame:
+    """A committed table, of scale cpu; FileNotFoundError where there is none yet."""
+    path = config.ROOT / paths.tables_folder("cpu") / f"{table}.csv"
+    if not path.is_file():
+        raise FileNotFoundError(2, "missing", str(path))
+    return csv.read(path)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from bench.core import config, csv, paths, registry, study
+from bench.core import config, registry, study
 from bench.report import claims, words
 from bench.tools.perf import report as perf
 
@@ -102,7 +102,7 @@ def _meaning(node: dict) -> str:
 
 def verdicts() -> str:
     """Studies x verdicts at the committed scale."""
-    counts = claims.counts(committed("claims"))
+    counts = claims.counts(words.committed("claims"))
     rows = [(f"[`{name}`](docs/results-{name}.md)", _title(name), *counts.loc[name]) for name in counts.index]
     return words.table(("study", "of", *claims.VERDICTS), rows)
 
@@ -113,7 +113,7 @@ def _title(name: str) -> str:
 
 def ledger() -> str:
     """Every claim of every study with its verdict."""
-    frame, parts = committed("claims"), []
+    frame, parts = words.committed("claims"), []
     for name, rows in frame.groupby("study", sort=False):
         shown = [
             (
@@ -130,14 +130,6 @@ def ledger() -> str:
         head = ("where", "statement", "published", "measured", "seeds", "verdict", "seeds needed")
         parts += [f"## {_title(name)}", "", words.table(head, shown), ""]
     return "\n".join(parts).rstrip()
-
-
-def committed(table: str) -> pd.DataFrame:
-    """A table of scale cpu."""
-    path = config.ROOT / paths.tables_folder("cpu") / f"{table}.csv"
-    if not path.is_file():
-        raise FileNotFoundError(2, "missing", str(path))
-    return csv.read(path)
 
 
 def figure_map() -> str:

@@ -12,17 +12,9 @@ from bench.studies.lookahead.tables import PUBLISHED
 SETTING = ["dataset", "net", "width", "recipe"]
 
 
-def cpu(table: str) -> pd.DataFrame:
-    """A committed table; FileNotFoundError where there is none yet."""
-    path = config.ROOT / paths.tables_folder("cpu") / f"{table}.csv"
-    if not path.is_file():
-        raise FileNotFoundError(2, "missing", str(path))
-    return csv.read(path)
-
-
 def answer() -> str:
     """The claims by verdict, in words."""
-    claims = cpu("lookahead-claims")
+    claims = words.committed("lookahead-claims")
     lines = []
     for verdict in ("supported", "not supported", "inconclusive", "not comparable"):
         found = claims[claims["verdict"] == verdict]
@@ -32,7 +24,7 @@ def answer() -> str:
 
 
 def claims_table() -> str:
-    claims = cpu("lookahead-claims")
+    claims = words.committed("lookahead-claims")
     measured = claims[claims["verdict"] != "not measured"]
     rows = []
     for row in measured.itertuples():
@@ -57,7 +49,7 @@ def claims_table() -> str:
 
 def results() -> str:
     """Accuracies, a row per setting and strategy."""
-    areas, summary = cpu("lookahead-areas"), cpu("lookahead-summary")
+    areas, summary = words.committed("lookahead-areas"), words.committed("lookahead-summary")
     keys = [*SETTING, "strategy"]
     rows = areas.drop_duplicates(keys)
     rows = rows.assign(size=rows.groupby("dataset")["strategy"].transform("size"))  # the dataset with most rows first
@@ -77,7 +69,7 @@ def results() -> str:
             )
         )
     head = ("dataset", "net", "width", "recipe", "strategy", "accuracy over the curve (%)", "minus baseline (points)")
-    costs = cpu("lookahead-costs")
+    costs = words.committed("lookahead-costs")
     hours = (costs["n"] * costs["total_seconds"]).sum() / 3600
     note = f"Brackets: 95% t-intervals over seeds. These runs took {hours:.1f} hours of one core."
     data = f"Data: {'; '.join(summary['data'].unique())}."
@@ -87,7 +79,7 @@ def results() -> str:
 def tests() -> str:
     """Table 2.1 of the thesis beside the same tests."""
     rows = []
-    for row in cpu("thesis-2.1").itertuples():
+    for row in words.committed("thesis-2.1").itertuples():
         pair = f": `{row.strategy_a}` and `{row.strategy_b}`" if row.strategy_a else ""
         cycles, seeds = (f"{p:.2g}" if pd.notna(p) else "" for p in (row.p_cycles, row.p_seeds))
         rows.append((f"{row.test}{pair}", f"{row.p_published:g}", cycles, row.verdict, seeds, row.verdict_seeds))
@@ -96,7 +88,7 @@ def tests() -> str:
 
 def choices() -> str:
     """What the thesis and its released code do differently, and what it changes."""
-    found = cpu("lookahead-choices")
+    found = words.committed("lookahead-choices")
     absent = [name for name in csv.read(PUBLISHED / "thesis-choices.csv")["choice"] if name not in set(found["choice"])]
     rows = []
     for row in found.itertuples():
@@ -113,7 +105,7 @@ def choices() -> str:
 
 def departures() -> str:
     """How the panels of scale cpu depart from the thesis'; what several share is said once."""
-    frame = cpu("lookahead-departures")
+    frame = words.committed("lookahead-departures")
     panels = frame["panel"].nunique()
     rows = []
     for (what, here, paper), group in frame.groupby(["what", "here", "paper"], sort=False):
@@ -124,7 +116,7 @@ def departures() -> str:
 
 def figures() -> str:
     """Links to the figures that were drawn and show something."""
-    panels = cpu("lookahead-summary")["panel"].unique()
+    panels = words.committed("lookahead-summary")["panel"].unique()
     lines = []
     for name, figure in study.figures("lookahead").items():
         path, shown = paths.figure_stem("cpu", f"{name}.png"), figure.constants.get("PANELS", ())
