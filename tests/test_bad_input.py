@@ -47,7 +47,7 @@ def asked(strategy, x, y, candidates, size=None):
 X, Y = images(9), torch.arange(9) % 3
 
 
-@some("strategy", LOOKING_AHEAD, daily=3, always=["ntk", "one-step", "infinite", "gp"])
+@some("strategy", LOOKING_AHEAD, daily=2, always=["ntk", "one-step", "infinite", "gp"])
 class TestDefined:
     def test_one_class_only(self, strategy):
         order, _ = asked(strategy, X, torch.full((9,), 2), images(10, 1))

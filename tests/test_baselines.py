@@ -18,6 +18,7 @@ from bench.core.errors import UserError
 from bench.core.journal import Journal
 from bench.core.seeds import stream, torch_stream
 from bench.learn import data
+from bench.learn.sgd import SGD
 from bench.learn.train import Recipe, loss_of, predict
 from bench.strategies import Query, badge, coreset, ll4al, select
 from bench.strategies._distances import squared_distances
@@ -267,7 +268,7 @@ def test_one_optimiser_does_what_the_published_two_do():
     strategies.fit("ll4al", net, x, y, recipe, 0, 0)
     settings = {"lr": recipe.lr, "momentum": recipe.momentum, "weight_decay": recipe.weight_decay}
     pair = [
-        torch.optim.SGD(parameters, **settings)
+        SGD(parameters, **settings)
         for parameters in (slow.net.parameters(), [*slow.hidden.parameters(), *slow.last.parameters()])
     ]
     schedules = [torch.optim.lr_scheduler.OneCycleLR(each, max_lr=recipe.lr, total_steps=5 * 3) for each in pair]

@@ -147,7 +147,7 @@ CASES = {
 }
 
 
-QUICK = ("few variants", "one cycle, one seed", "nothing")
+QUICK = ("few variants", "nothing")
 
 
 @pytest.fixture(

@@ -82,7 +82,7 @@ def count(net):
 # The contract, on every net found by the registry
 
 
-@every("name, shape, classes", NETS, SHAPES, [1, 3, 10], daily=6, always=[(name, (1, 8, 8), 3) for name in NETS])
+@every("name, shape, classes", NETS, SHAPES, [1, 3, 10], daily=3, always=[(name, (1, 8, 8), 3) for name in NETS])
 def test_output_is_the_head_of_the_features(name, shape, classes):
     net, x = shaken(small(name, shape, classes)), images(2, shape).double()
     features = net.features(x)
@@ -101,7 +101,7 @@ def test_states_what_its_width_means_and_what_it_is(name):
     assert len(component.summary) > 20
 
 
-@some("spec", SPECS, daily=3, always=NETS)
+@some("spec", SPECS, daily=2, always=NETS)
 def test_parameters_sit_in_layers_that_hooks_know_and_are_called_once(spec):
     net, calls = small(spec).eval(), {}
     owners = {name: m for name, m in net.named_modules() if list(m.parameters(recurse=False))}
@@ -113,7 +113,7 @@ def test_parameters_sit_in_layers_that_hooks_know_and_are_called_once(spec):
     assert calls == dict.fromkeys(owners, 1)
 
 
-@some("spec", SPECS, daily=3, always=NETS)
+@some("spec", SPECS, daily=2, always=NETS)
 def test_nothing_is_computed_in_place(spec):
     net, outputs = small(spec).train(), []
     for module in net.modules():
@@ -126,7 +126,7 @@ def test_nothing_is_computed_in_place(spec):
     assert [output._version for output, _ in outputs] == [version for _, version in outputs]
 
 
-@some("spec", SPECS, daily=3, always=NETS)
+@some("spec", SPECS, daily=2, always=NETS)
 def test_training_reaches_every_parameter_and_draws_nothing(spec):
     net, before = small(spec).train(), torch.get_rng_state()
     net(images(4, (1, 8, 8))).square().sum().backward()
@@ -134,7 +134,7 @@ def test_training_reaches_every_parameter_and_draws_nothing(spec):
     assert [name for name, parameter in net.named_parameters() if parameter.grad is None] == []
 
 
-@some("spec", SPECS, daily=3, always=NETS)
+@some("spec", SPECS, daily=2, always=NETS)
 def test_in_evaluation_mode_a_sample_ignores_its_batch(spec):
     net, x = shaken(small(spec)), images(4, (1, 8, 8)).double()
     alone = torch.cat([net(sample[None]) for sample in x])
@@ -142,7 +142,7 @@ def test_in_evaluation_mode_a_sample_ignores_its_batch(spec):
     assert not torch.allclose(alone[0], alone[1], rtol=1e-6, atol=0)  # else the line above says nothing
 
 
-@some("spec", SPECS, daily=3, always=NETS)
+@some("spec", SPECS, daily=2, always=NETS)
 def test_weights_are_a_function_of_the_generator_alone(spec):
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(11)

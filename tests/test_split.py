@@ -15,7 +15,7 @@ from conftest import REPO
 from definition import EVERY_WAY, WAYS, assert_close, error_of, example, jacobian, least_budget, smooth, theta_of
 from hypothesis import given
 from hypothesis import strategies as st
-from speeds import every, some
+from speeds import every
 from test_nets import build, images, shaken, small
 from torch import nn
 
@@ -92,7 +92,8 @@ def test_any_budget_gives_the_same_in_float32():
         assert_close(gram(net, x, budget=budget), whole, 5e-6)
 
 
-@some("size", [1, 3, 32], always=[3])
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [1, 3, 32])
 def test_any_batch_and_any_block_give_the_same(size, monkeypatch):
     net, x, j = example()
     monkeypatch.setattr(tangents_module, "PASS_BYTES", 0)

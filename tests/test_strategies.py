@@ -59,7 +59,7 @@ def query():
     return Query(net, x[:10], torch.arange(10) % 4, x[10:], RECIPE, lambda i: int(LABELS[i]))
 
 
-@some("strategy", VARIANTS, daily=4, always=PLAIN)
+@some("strategy", VARIANTS, daily=3, always=PLAIN)
 class TestContract:
     @pytest.fixture
     def query(self, strategy, query):
