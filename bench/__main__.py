@@ -3,11 +3,13 @@
 import argparse
 import json
 import os
+import re
 import sys
 from pathlib import Path
 
 from bench.core import config as configuration
 from bench.core import paths, registry, study
+from bench.core.cell import WORD
 from bench.core.errors import UserError
 
 
@@ -106,8 +108,10 @@ def _run(a: argparse.Namespace) -> None:
     for package, specs in room.uses(cell).items():
         for problem in filter(None, (registry.problem(package, spec) for spec in specs)):
             raise UserError(f"{a.cell}: {problem}")
-    settings, root, scale = _json("--settings", a.settings), a.root, a.scale
-    if settings is None:
+    settings, root = _json("--settings", a.settings), a.root
+    if settings is not None:
+        scale = _name(a.scale)
+    else:
         config = configuration.load(a.scale)
         scale, root = config["scale"], root or config["data"]["root"]
         try:
@@ -152,7 +156,7 @@ def _claims(a: argparse.Namespace) -> None:
 
 
 def _figure(a: argparse.Namespace) -> None:
-    from bench.tools.collect import draw
+    from bench.tools.draw import draw
 
     scale = _name(a.scale)
     print(*draw(a.name, a.tables or paths.tables_folder(scale), a.out or paths.figure_stem(scale, a.name)), sep="\n")
@@ -183,15 +187,16 @@ def _plan(a: argparse.Namespace) -> None:
 def _archive(a: argparse.Namespace) -> None:
     from bench.tools.archive import pack
 
-    for path, count in pack(_name(a.scale)):
+    for path, count in pack(configuration.load(a.scale)):
         print(f"{path}: {count} records, {path.stat().st_size / 1e6:.1f} MB")
 
 
 def _restore(a: argparse.Namespace) -> None:
     from bench.tools.archive import restore
 
-    for path, new, old in restore(_name(a.scale)):
-        print(f"{path}: {new} records restored, {old} were there already")
+    for path, new, old, other in restore(configuration.load(a.scale)):
+        outdated = f", {other} of other settings left out" if other else ""
+        print(f"{path}: {new} records restored, {old} were there already{outdated}")
 
 
 def _perf(a: argparse.Namespace) -> None:
@@ -214,14 +219,21 @@ def _docs(a: argparse.Namespace) -> None:
 
 def _name(scale: str) -> str:
     """The name of a scale given by name or by file; a name needs no file, as for committed tables."""
-    return configuration.load(scale)["scale"] if scale.endswith((".yaml", ".yml")) else scale
+    if scale.endswith((".yaml", ".yml")):
+        return configuration.load(scale)["scale"]
+    if not re.fullmatch(WORD, scale):
+        raise UserError(f"--scale: found {scale!r}; allowed: the name of a scale, or a path that ends in .yaml")
+    return scale
 
 
 def _json(flag: str, text: str | None) -> dict | None:
     try:
-        return None if text is None else json.loads(text)
+        value = None if text is None else json.loads(text)
     except ValueError as error:
         raise UserError(f"{flag}: not valid JSON ({error})") from None
+    if value is not None and not isinstance(value, dict):
+        raise UserError(f"{flag}: found {text!r}; allowed: keys with values")
+    return value
 
 
 if __name__ == "__main__":

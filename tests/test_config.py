@@ -123,6 +123,8 @@ P = ("lookahead", "panels", "thesis-2.2a")
         ),
         (broken(*P, "recipe", value="l2+lr=1.0"), ["write 'l2+lr=1'"]),
         (broken(*P, "recipe", value="l2+lr=3e-1"), ["write 'l2+lr=0.3'"]),
+        (broken(*P, "recipe", value="l2+lr=1000000.0"), ["write 'l2+lr=1e6'"]),
+        (broken("data", value={"root": "a{b}"}), ["data.root", "no braces"]),
         (broken(*P, "recipe", value="l2+cycle_momentum=False"), ["cycle_momentum", "found 'False'"]),
         (broken(*P, "net", value="fcn+depth=03"), ["write 'fcn'"]),
         (broken(*P, "net", value="fcn+depth=４"), ["whole number"]),
@@ -301,7 +303,7 @@ def test_paper_grid_covers_the_thesis():
     }
 
 
-def test_yaml_files_have_comments_only_where_they_deviate():
+def test_scale_paper_states_nothing_but_its_name():
     assert yaml.safe_load((REPO / "config/paper.yaml").read_text()) == {"scale": "paper"}
 
 
@@ -340,7 +342,9 @@ def test_a_cell_keeps_what_is_no_word_out_of_paths():
 def test_a_value_in_a_spec_has_one_way_to_be_written():
     for value, text in (
         (0.1, "0.1"),
-        (1e-05, "1e-05"),
+        (1e-05, "1e-5"),
+        (1e6, "1e6"),
+        (2.5e30, "2.5e30"),
         (0.123456789, "0.123456789"),
         (3, "3"),
         (True, "true"),

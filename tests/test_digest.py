@@ -87,6 +87,11 @@ def digests(tree):
         ("studies/lookahead/run.py", "import", "import math\nimport", {"random", "margin"}),
         ("core/run.py", "import", "import math\nimport", {"random", "margin"}),
         ("core/locks.py", "import", "import math\nimport", set()),  # exempt, as EXEMPT says
+        ("studies/lookahead/__init__.py", "without {strategy}", "lacking {strategy}", {"tables"}),
+        ("studies/lookahead/schema.yaml", "lr: 1.0", "lr: 1.1", {"tables"}),
+        ("studies/lookahead/timed.py", "== value", "!= value", {"random", "margin", "tables"}),
+        ("core/study.py", "(paper {self.paper})", "(paper: {self.paper})", {"tables"}),
+        ("core/memory.py", "// 2", "// 3", set()),  # no kernel here
         ("report/stats.py", "import", "import math\nimport", {"tables"}),
     ],
 )

@@ -310,7 +310,7 @@ def test_footnote_says_scale_data_seeds_and_departures():
     )
     (note,) = [text.get_text().replace("\n", " ") for text in figure.texts]
     assert "Scale quick; digits, 50,000 train / 10,000 test; n = 3 seeds." in note
-    assert "Departs from the paper: see docs/results-lookahead.md." in note
+    assert "Departs from the paper: see lookahead-departures.csv." in note
     assert "No cells: 2.2c." in note
 
 

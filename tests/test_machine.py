@@ -1,6 +1,6 @@
 """Free memory: of the machine, and of the cgroup that a scheduler limits."""
 
-from bench.core.machine import free_memory
+from bench.core.memory import free_memory
 
 
 def laid_out(root, cgroup, limits):

@@ -11,6 +11,7 @@ import pytest
 import torch
 from conftest import REPO, bench, run_words
 
+from bench.core import paths
 from bench.core.journal import Journal
 from bench.core.locks import is_running, sole_run
 
@@ -66,7 +67,7 @@ def test_killed_and_started_again(moment, unbroken, cell, settings, root, tmp_pa
     again = bench(*words)
     assert again.returncode == 0, again.stderr
     assert out.read_bytes() == unbroken
-    assert not out.with_suffix(".pt").exists()
+    assert not paths.resume_path(out).exists()
     expected = 1 if moment[1:] in (("SGD.step", 3), ("fsync", 1), ("Journal.remove", 1)) else 2
     assert json.loads((tmp_path / "x.meta.json").read_text())["attempts"] == expected
 
@@ -79,7 +80,7 @@ def test_killed_at_arbitrary_times_again_and_again(unbroken, cell, settings, roo
     words = [sys.executable, "-m", "bench", *run_words(cell, slow, root, out)]
     reference = tmp_path / "reference" / "x.json"
     assert bench(*run_words(cell, slow, root, reference)).returncode == 0
-    resume, seen = out.with_suffix(".pt"), 0
+    resume, seen = paths.resume_path(out), 0
     for delay in (0.0, 0.11, 0.23):  # seconds after a sign of new life
         process = subprocess.Popen(words, cwd=REPO, stderr=subprocess.DEVNULL)
         while not resume.exists() or resume.stat().st_mtime_ns == seen:
@@ -111,7 +112,7 @@ def test_killed_between_account_and_record_of_changed_settings(unbroken, cell, s
 @pytest.mark.slow
 def test_another_run_s_resume_file_is_not_continued(cell, settings, root, tmp_path, unbroken):
     out = tmp_path / "x.json"
-    torch.save({"identity": "another", "seconds": {}, "attempts": 7, "state": {}}, out.with_suffix(".pt"))
+    torch.save({"identity": "another", "seconds": {}, "attempts": 7, "state": {}}, paths.resume_path(out))
     result = bench(*run_words(cell, settings, root, out))
     assert "starting afresh" in result.stderr
     assert out.read_bytes() == unbroken
@@ -147,7 +148,7 @@ def test_seconds_add_up_over_attempts(tmp_path):
 
 @pytest.mark.slow
 def test_a_cell_is_computed_by_one_process_at_a_time(tmp_path, cell, settings, root):
-    lock = tmp_path / "x.lock"
+    lock = paths.lock_path(tmp_path / "x.json")
     assert not is_running(lock)
     with sole_run(lock):
         assert is_running(lock)
@@ -185,6 +186,27 @@ def test_a_scratch_folder_survives_a_kill_and_goes_with_the_record(tmp_path):
     other.save({})
     other.remove()
     assert list(tmp_path.iterdir()) == []
+
+
+def test_beginning_anew_clears_the_scratch_folder(tmp_path):
+    journal = Journal(tmp_path / "x.pt", "x", torch.device("cpu"))
+    (journal.scratch() / "kernel.npy").write_bytes(b"of other weights")
+    journal.restart({"from": "the start"})
+    assert not (journal.scratch() / "kernel.npy").exists()
+    again = Journal(tmp_path / "x.pt", "x", torch.device("cpu"))
+    again.open()
+    assert again.state == {"from": "the start"}
+
+
+def test_files_of_the_user_s_own_are_left_alone(tmp_path):
+    mine = tmp_path / "model.pt"
+    mine.write_text("mine")
+    journal = Journal(paths.resume_path(tmp_path / "model.json"), "x", torch.device("cpu"))
+    journal.save({})
+    journal.scratch()
+    journal.remove()
+    assert mine.read_text() == "mine"
+    assert list(tmp_path.iterdir()) == [mine]
 
 
 def test_a_scratch_folder_without_an_owner_is_not_trusted(tmp_path):

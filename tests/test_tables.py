@@ -426,5 +426,17 @@ def test_read_keeps_empty_text_empty_and_missing_numbers_missing(tmp_path):
     again = csv.read(tmp_path / "x.csv").set_index("name")["value"]
     assert again["a"] == 1.5
     assert math.isnan(again[""])
-    with pytest.raises(UserError, match=r"y\.csv is missing; make it"):
-        csv.read(tmp_path / "y.csv", "make it")
+    with pytest.raises(UserError, match=r"y\.csv is missing"):
+        csv.read(tmp_path / "y.csv")
+
+
+def test_words_stay_words(tmp_path):
+    frame = pd.DataFrame({"claim": ["2.1", "2.10"], "here": ["None", "3"], "panel_b": ["", ""], "n": [1, 2]})
+    csv.write(frame.assign(p=math.nan, partial=[True, False]), tmp_path / "x.csv")
+    again = csv.read(tmp_path / "x.csv")
+    assert again["claim"].tolist() == ["2.1", "2.10"]
+    assert again["here"].tolist() == ["None", "3"]
+    assert again["panel_b"].tolist() == ["", ""]
+    assert again["n"].tolist() == [1, 2]
+    assert again["p"].isna().all()
+    assert again["partial"].tolist() == [True, False]

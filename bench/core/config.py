@@ -163,7 +163,8 @@ def _say(error: jsonschema.ValidationError) -> str:
             sign = {"minimum": ">=", "exclusiveMinimum": ">", "exclusiveMaximum": "<"}[error.validator]
             return f"{prefix}{found}; allowed: a number {sign} {error.validator_value}"
         case "pattern":
-            return f"{prefix}{found}; allowed: letters, digits, dots, dashes and underscores"
+            words = "letters, digits, dots, dashes and underscores" if "A-Z" in error.validator_value else "no braces"
+            return f"{prefix}{found}; allowed: {words}"
         case "minItems" | "minProperties" | "minLength":
             return f"{prefix}{found}; allowed: at least {error.validator_value} entry"
         case "uniqueItems":
@@ -190,7 +191,7 @@ def vary(spec: str, parts: list[tuple[dict, dict]]) -> None:
     """
     name, *changes = spec.split("+")
     allowed = {key: (values, node) for values, properties in reversed(parts) for key, node in properties.items()}
-    order = [key for _, properties in parts for key in properties]
+    order = list(dict.fromkeys(key for _, properties in parts for key in properties))
     said = {}
     for change in changes:
         key, _, text = change.partition("=")
@@ -225,6 +226,6 @@ def _value(node: dict, text: str) -> object:
 def _text(value: object) -> str:
     """The one way to write a value in a spec."""
     if isinstance(value, float):
-        short = f"{value:g}"
-        return short if float(short) == value else repr(value)
+        short = f"{value:g}" if float(f"{value:g}") == value else repr(value)
+        return re.sub(r"e\+?(-?)0*", r"e\1", short)  # 1e-5, 1e6: a plus would begin the next key
     return str(value) if isinstance(value, str | int) and not isinstance(value, bool) else json.dumps(value)

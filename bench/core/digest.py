@@ -8,7 +8,7 @@ one leaves it alone. `EXEMPT` names the modules that a run imports and no digest
 
 import ast
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
 
@@ -16,14 +16,17 @@ from bench.core import study as studies
 from bench.core.cell import Cell
 from bench.core.registry import ROOT, parse
 
+# What a run imports and its record does not depend on.
 _IDENTITY = "what it decides is in the record's identity: the cell, its settings, its code"
-EXEMPT = {
-    "bench": "a version number",
+_NAMES = {
     "bench.core.cell": _IDENTITY,
     "bench.core.config": _IDENTITY,
     "bench.core.digest": _IDENTITY,
     "bench.core.study": _IDENTITY,
-    "bench.studies": _IDENTITY,
+}
+EXEMPT = {
+    "bench": "a version number",
+    "bench.studies": "no code",
     "bench.core.errors": "what is said when nothing is recorded",
     "bench.core.progress": "what is said meanwhile",
     "bench.core.files": "how a file gets to its place",
@@ -36,11 +39,11 @@ EXEMPT = {
 
 
 def exempt(module: str) -> bool:
-    """Whether no number depends on a module. Of a study, `__init__` names cells and settings and computes nothing."""
-    return module in EXEMPT or module.rpartition(".")[0] == "bench.studies"
+    """Whether no record depends on a module. Of a study, `__init__` names cells and settings and computes nothing."""
+    return module in EXEMPT or module in _NAMES or module.rpartition(".")[0] == "bench.studies"
 
 
-def covered(*modules: str) -> list[str]:
+def covered(*modules: str, exempt: Callable[[str], bool] = exempt) -> list[str]:
     """The modules (dotted names) that the digest of some covers."""
     seen: set[str] = set()
     todo = list(modules)
@@ -53,9 +56,9 @@ def covered(*modules: str) -> list[str]:
     return sorted(seen)
 
 
-def of(*modules: str, files: Iterable[Path] = ()) -> str:
+def of(*modules: str, files: Iterable[Path] = (), exempt: Callable[[str], bool] = exempt) -> str:
     """The digest of modules together with all they import from the suite, and of data files."""
-    parts = [f"{module} {_scan(module)[0]}" for module in covered(*modules)]
+    parts = [f"{module} {_scan(module)[0]}" for module in covered(*modules, exempt=exempt)]
     parts += [f"{path.name} {path.read_text()}" for path in sorted(files)]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:12]
 
@@ -74,9 +77,10 @@ def of_cell(study: str, cell: Cell) -> str:
 
 
 def of_tables(study: str) -> str:
-    """The digest of all that makes a study's tables of records: code, claims, published numbers."""
-    rooms = (f"bench.studies.{study}.tables", f"bench.studies.{study}.claims", "bench.report.claims")
-    return of(*rooms, files=studies.folder(study).rglob("*.csv"))
+    """The digest of all that makes a study's tables of records: code, claims, the papers' values and numbers."""
+    rooms = (f"bench.studies.{study}", f"bench.studies.{study}.tables", f"bench.studies.{study}.claims")
+    files = [*studies.folder(study).rglob("*.csv"), *ROOT.glob("*/schema.yaml"), studies.folder(study) / "schema.yaml"]
+    return of(*rooms, "bench.report.claims", "bench.tools.collect", files=files, exempt=EXEMPT.__contains__)
 
 
 @cache

@@ -65,6 +65,11 @@ class Journal:
                 part.write_text(self.identity)
         return folder
 
+    def restart(self, state: dict) -> None:
+        """Begin anew from `state`: what is in the scratch folder belongs to what was before."""
+        shutil.rmtree(self._folder(), ignore_errors=True)
+        self.save(state)
+
     def _folder(self) -> Path:
         return self.path.with_suffix(".scratch")
 

@@ -45,4 +45,5 @@ def _beside(record: Path, folder: str, suffix: str) -> Path:
     for place, part in enumerate(parts[2:], start=2):
         if part == "runs" and parts[place - 2] == "results":
             return Path(*parts[:place], folder, *parts[place + 1 :]).with_suffix(suffix)
-    return record.with_suffix(suffix)  # a record somewhere of the user's own keeps its files next to it
+    # A record in a folder of the user's own keeps its files beside it, under names that are nobody else's.
+    return record.with_name(f"{record.name}.{folder}{suffix}")

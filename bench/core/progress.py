@@ -7,28 +7,21 @@ from contextlib import contextmanager
 from tqdm import tqdm
 
 
-def epochs(first: int, total: int, shown: bool = True) -> Iterator[tuple[int, Callable[[float], None]]]:
-    """Count epochs first..total-1; each comes with a function that takes the epoch's last loss."""
-    block = max(1, total // 10)
-    on_terminal = sys.stderr.isatty()
-    with tqdm(
-        range(first, total),
-        "  epochs",
-        total,
-        initial=first,
-        mininterval=1,
-        leave=False,
-        disable=not (shown and on_terminal),
-    ) as bar:
-        for epoch in bar:
+@contextmanager
+def epochs(first: int, total: int, shown: bool = True) -> Iterator[Callable[[int, float], None]]:
+    """A function to call after each of the epochs first..total-1, with its number and its last loss."""
+    block, on_terminal = max(1, total // 10), sys.stderr.isatty()
+    hidden = not (shown and on_terminal)
+    with tqdm(desc="  epochs", total=total, initial=first, mininterval=1, leave=False, disable=hidden) as bar:
 
-            def report(loss: float, epoch: int = epoch) -> None:
-                if on_terminal:
-                    bar.set_postfix(loss=f"{loss:.2e}", refresh=False)
-                elif shown and (epoch + 1) % block == 0:
-                    say(f"  epoch {epoch + 1}/{total}, loss {loss:.3e}")
+        def report(epoch: int, loss: float) -> None:
+            if on_terminal:
+                bar.set_postfix(loss=f"{loss:.2e}", refresh=False)
+                bar.update()
+            elif shown and (epoch + 1) % block == 0:
+                say(f"  epoch {epoch + 1}/{total}, loss {loss:.3e}")
 
-            yield epoch, report
+        yield report
 
 
 @contextmanager

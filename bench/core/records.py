@@ -37,19 +37,34 @@ def write_json(path: Path, value: dict) -> None:
 
 def read_json(path: Path) -> dict:
     try:
-        return json.loads(path.read_text())
-    except (OSError, ValueError) as error:
-        raise UserError(f"{path}: cannot be read as JSON ({error}); remove it and run again") from None
+        return _parsed(path.read_bytes(), path)
+    except OSError as error:
+        raise UserError(f"{path}: cannot be read ({error.strerror}); remove it and run again") from None
 
 
 def read(path: Path, *schemas: dict) -> dict:
     """A run record, valid for `COMMON` and for the schemas of its study."""
-    record = read_json(path)
+    return _valid(read_json(path), path, *schemas)
+
+
+def valid(content: bytes, where: Path, *schemas: dict) -> dict:
+    """The same from bytes; `where` names them in messages."""
+    return _valid(_parsed(content, where), where, *schemas)
+
+
+def _parsed(content: bytes, where: Path) -> dict:
+    try:
+        return json.loads(content)
+    except ValueError as error:
+        raise UserError(f"{where}: cannot be read as JSON ({error}); remove it and run again") from None
+
+
+def _valid(record: dict, where: Path, *schemas: dict) -> dict:
     for schema in (COMMON, *schemas):
         try:
             jsonschema.validate(record, schema)
         except jsonschema.ValidationError as error:
-            where = "/".join(map(str, error.path)) or "top level"
-            why = f"{where}: {error.message[:120]}"
-            raise UserError(f"{path}: not a run record ({why}); remove it and run again") from None
+            place = "/".join(map(str, error.path)) or "top level"
+            why = f"{place}: {error.message[:120]}"
+            raise UserError(f"{where}: not a run record ({why}); remove it and run again") from None
     return record

@@ -39,11 +39,11 @@ def run(
         made_of = {"settings": records.fingerprint(settings), "code": code}
         made_of |= {"data": data.checksum[:12] if data else "none", "on": chosen.type}
         identity = " ".join([study, str(cell), *(f"{name} {value}" for name, value in made_of.items())])
+        journal = Journal(resume, identity, chosen, save_every)
         if _is_done(out, identity):
             say(f"{out}: done already")
-            resume.unlink(missing_ok=True)
+            journal.remove()
             return out
-        journal = Journal(resume, identity, chosen, save_every)
         journal.open()
         say(f"{identity}, {threads} threads, attempt {journal.attempts}")
         found = studies.part(study, "run").run(cell, settings, data, chosen, journal)

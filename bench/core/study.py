@@ -7,12 +7,13 @@
     RECORD                    JSON Schema of what its `run` returns
     cells(config)             every cell the configuration asks for, once, in order
     settings(config, cell)    all that decides a record besides the cell itself
-    uses(cell)                {"datasets": [...], "nets": [...], "strategies": [...]}, specs; inputs, the digest of the
-                              code and the check of names follow from it
+    uses(cell)                {"datasets": [...], "nets": [...], "strategies": [...]}, specs, at most one dataset;
+                              inputs, the digest of the code and the check of names follow from it
     problems(config)          (key, what is wrong) for mistakes that no schema can express
     departures(config)        [Departure], how the configuration departs from the paper
     inputs(cell)              optional: files that other jobs make
-    work(settings)            optional: how many images a cell trains on and predicts, for `plan`
+    work(settings)            optional, for `plan`: how many images a cell trains on and predicts, and how often it is
+                              tested; its Cell then has a width, its settings a recipe and average_pool
 
 `schema.yaml`, its section of the configuration, its seeds included; `run.py`, `run(cell, settings, data, device,
 journal) -> found`; `tables.py`, `tables(records, metas, config) -> {name: frame}`; `claims.csv` and `claims.py`,

@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from bench.core import machine
+from bench.core import memory
 from bench.core.errors import UserError
 from bench.core.progress import counter
 from bench.kernels.layers import Kept
@@ -137,7 +137,7 @@ def mirror(theta: Tensor, size: int = 256) -> None:
 
 def default_budget(device: torch.device, result: int) -> int:
     """A quarter of the memory that a result of so many bytes leaves free."""
-    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else machine.free_memory()
+    free = torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else memory.free_memory()
     if result > free:
         sizes = f"{result / 2**30:.1f} GiB, {free / 2**30:.1f} are free"
         raise UserError(f'the kernel takes {sizes}; stream it to a file: gram(..., out="theta.npy")')

@@ -96,7 +96,9 @@ def source(names: list[str], settings: dict, root: str | Path) -> Callable[[torc
     """What gives a cell its dataset on a device, presented as its settings say; None for a cell that uses none."""
     if not names:
         return lambda device: None
-    (name,) = names
+    if len(names) > 1:
+        raise UserError(f"a cell uses at most one dataset, found {', '.join(names)}")
+    name = names[0]
     shown = {key: settings[key] for key in ("average_pool", "statistics") if key in settings}
     return lambda device: load(name, root, **shown, device=device)
 

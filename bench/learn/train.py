@@ -101,26 +101,29 @@ def fit(
     if resume is None and looked(0):
         saved(0)
     net.train()
-    for epoch, report in epochs(first, recipe.epochs, shown):
-        order = torch.randperm(len(x), generator=torch_stream(seed, "batches", cycle, epoch)).to(x.device)
-        noise = torch_stream(seed, "augment", cycle, epoch)
-        for batch in order.split(recipe.batch):
-            images = flip_crop(x[batch], noise) if recipe.augment == "flip-crop" else x[batch]
-            try:
-                loss = objective(net, images, y[batch], epoch)
-            except ValueError as error:  # batch normalisation of a single image that the net has shrunk to one pixel
-                if len(images) > 1:
-                    raise
-                raise UserError(f"a batch of 1: {error}; choose a recipe batch that leaves no rest of 1") from None
-            if not math.isfinite(value := loss.item()):
-                raise Diverged(cycle, epoch, recipe.lr)
-            optimiser.zero_grad()
-            loss.backward()
-            optimiser.step()
-            schedule.step()
-        report(value)
-        if looked(epoch + 1) or ((epoch + 1) % save_every == 0 and epoch + 1 < recipe.epochs):
-            saved(epoch + 1)
+    with epochs(first, recipe.epochs, shown) as report:
+        for epoch in range(first, recipe.epochs):
+            order = torch.randperm(len(x), generator=torch_stream(seed, "batches", cycle, epoch)).to(x.device)
+            noise = torch_stream(seed, "augment", cycle, epoch)
+            for batch in order.split(recipe.batch):
+                images = flip_crop(x[batch], noise) if recipe.augment == "flip-crop" else x[batch]
+                try:
+                    loss = objective(net, images, y[batch], epoch)
+                except (
+                    ValueError
+                ) as error:  # batch normalisation of a single image that the net has shrunk to one pixel
+                    if len(images) > 1:
+                        raise
+                    raise UserError(f"a batch of 1: {error}; choose a recipe batch that leaves no rest of 1") from None
+                if not math.isfinite(value := loss.item()):
+                    raise Diverged(cycle, epoch, recipe.lr)
+                optimiser.zero_grad()
+                loss.backward()
+                optimiser.step()
+                schedule.step()
+            report(epoch, value)
+            if looked(epoch + 1) or ((epoch + 1) % save_every == 0 and epoch + 1 < recipe.epochs):
+                saved(epoch + 1)
     net.eval()
     if not all(bool(torch.isfinite(parameter).all()) for parameter in net.parameters()):
         raise Diverged(cycle, recipe.epochs - 1, recipe.lr)  # the very last step can blow up unseen by any loss

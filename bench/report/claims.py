@@ -13,7 +13,7 @@ for every setting in which the claim can be put to the test. Verdicts:
 
     supported        the 95% interval over seeds lies in the range
     not supported    it lies outside
-    inconclusive     it does both, or there is only one seed
+    inconclusive     part of it lies inside and part outside, or there is only one seed
     not comparable   it was measured in a setting of which the statement does not speak, such as stand-in data
     not measured     no finished runs
 
@@ -36,6 +36,7 @@ COLUMNS = [
     *("holds_above", "holds_below", "n", "measured", "low", "high", "verdict", "seeds_needed", "data", "departures"),
     *("note", "source"),
 ]
+DECIDABLE = VERDICTS[:3]  # by more seeds
 MOST = 100  # seeds, beyond which "more than" is said
 
 
@@ -62,7 +63,7 @@ def ledger(name: str, frames: dict[str, pd.DataFrame], config: dict) -> pd.DataF
 def judged(name: str, claims: pd.DataFrame, measure: Callable, frames: dict, config: dict) -> pd.DataFrame:
     rows = []
     for claim in claims.to_dict("records"):
-        for found in measure(claim, frames, config) or [Measured([])]:
+        for found in measure(claim, frames, config) or [Measured([], unit="")]:
             about = {"study": name, "scale": config["scale"]} | {key: claim[key] for key in COLUMNS if key in claim}
             about |= {key: getattr(found, key) for key in COLUMNS if hasattr(found, key)}
             rows.append(about | verdict(found, claim["holds_above"], claim["holds_below"]))
@@ -85,7 +86,7 @@ def verdict(found: Measured, above: float, below: float) -> dict[str, object]:
     else:
         word = "not supported" if high <= least or low >= most else "inconclusive"
     bounds = (least, most) if back is float else (np.log(bound) if bound > 0 else -np.inf for bound in (least, most))
-    needed = seeds_needed(values, *bounds)
+    needed = seeds_needed(values, *bounds) if word in DECIDABLE else ""
     return {"n": len(values), "measured": mean, "low": low, "high": high, "verdict": word, "seeds_needed": needed}
 
 
@@ -100,12 +101,23 @@ def seeds_needed(values: Sequence[float], least: float, most: float) -> str:
     return str(enough[0]) if len(enough) else f"more than {MOST}"
 
 
-def counts(claims: pd.DataFrame) -> pd.DataFrame:
-    """How many claims of each study have which verdict; a claim in many settings counts once, by its weakest verdict.
+def overall(claims: pd.DataFrame) -> pd.Series:
+    """One verdict for each (study, claim), however many settings it was put to the test in.
 
-    Supported everywhere is supported; otherwise any `not supported` decides, then any `inconclusive`.
+    Any `not supported` decides, then any `inconclusive`. Supported in some settings and not measured in others is
+    inconclusive. Settings that are not comparable count only where there are no others.
     """
-    order = ["not supported", "inconclusive", "supported", "not comparable", "not measured"]
-    weakest = claims.assign(place=claims["verdict"].map(order.index)).groupby(["study", "claim"])["place"].min()
-    table = weakest.map(order.__getitem__).rename("verdict").reset_index()
+
+    def verdict_of(found: pd.Series) -> str:
+        words = set(found)
+        if "supported" in words and "not measured" in words:
+            words.add("inconclusive")
+        return next(word for word in ("not supported", "inconclusive", *VERDICTS) if word in words)
+
+    return claims.groupby(["study", "claim"], sort=False)["verdict"].agg(verdict_of)
+
+
+def counts(claims: pd.DataFrame) -> pd.DataFrame:
+    """How many claims of each study have which verdict overall."""
+    table = overall(claims).reset_index()
     return pd.crosstab(table["study"], table["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)

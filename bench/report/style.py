@@ -61,7 +61,7 @@ DIFFERENCE = "difference from random\n(percentage points)"
 def styles(strategies: Iterable[str]) -> dict[str, dict]:
     """Line style of each strategy, in the order of a legend; the same in every figure.
 
-    A variant (`ntk+kernel=first-logit`) keeps its strategy's colour and gets an open marker and a broken line, chosen
+    A variant (`ntk+kernel=first`) keeps its strategy's colour and gets an open marker and a broken line, chosen
     by its name; only if two of one figure fall on the same does the later in the alphabet move on.
     """
     names = sorted(set(strategies))

@@ -1,4 +1,4 @@
-"""From records to tables, and from tables to pictures: the edges where files are read and written."""
+"""From records to tables: the edge where files are read and written."""
 
 import sys
 from pathlib import Path
@@ -6,13 +6,15 @@ from pathlib import Path
 import pandas as pd
 
 from bench.core import csv, paths, records, study
+from bench.core.cell import Cell
 from bench.core.errors import UserError
+from bench.tools.archive import checked
 
 
 def collect(name: str, config: dict, out: Path, partial: bool) -> list[Path]:
     """Write every table of a study; with `partial`, of those records that exist."""
     room = study.load(name)
-    expected = [paths.record_path(config["scale"], name, cell) for cell in room.cells(config)]
+    expected = {paths.record_path(config["scale"], name, cell): cell for cell in room.cells(config)}
     found = [path for path in expected if path.is_file()]
     missing = [path for path in expected if not path.is_file()]
     if missing and not partial:
@@ -24,12 +26,20 @@ def collect(name: str, config: dict, out: Path, partial: bool) -> list[Path]:
     if missing:
         listed = ", ".join(map(str, missing))
         print(f"{name}: {len(found)}/{len(expected)} cells; missing: {listed}", file=sys.stderr)
-    runs = [records.read(path, room.RECORD) for path in found]
+    runs = [_read(room, config, expected[path], path) for path in found]
     metas = [records.read_json(paths.meta_path(path)) for path in found]
     frames = study.part(name, "tables").tables(runs, metas, config)
     if wrong := set(frames) ^ set(room.TABLES):
         raise UserError(f"bench/studies/{name}: TABLES and what tables() gives differ in {', '.join(sorted(wrong))}")
     return [_written(frame, out / f"{table}.csv") for table, frame in frames.items()]
+
+
+def _read(room, config: dict, cell: Cell, path: Path) -> dict:
+    """A record that is of this cell, made with the settings that the configuration has for it."""
+    record = checked(records.read(path, room.RECORD), cell, path)
+    if record["settings_hash"] != records.fingerprint(room.settings(config, cell)):
+        raise UserError(f"{path} was made with other settings than the configuration has; remove it and run again")
+    return record
 
 
 def merge_claims(folder: Path) -> Path:
@@ -43,15 +53,3 @@ def merge_claims(folder: Path) -> Path:
 def _written(frame: pd.DataFrame, path: Path) -> Path:
     csv.write(frame, path)
     return path
-
-
-def draw(name: str, folder: Path, stem: Path) -> list[Path]:
-    """Draw a figure from the tables in `folder` to <stem>.png and <stem>.pdf."""
-    from bench.report import figure
-
-    remedy = "`python -m bench collect --partial` makes it from finished cells"
-    paths_of = {table: folder / f"{table}.csv" for table in study.all_figures()[name].constants["TABLES"]}
-    for path in paths_of.values():
-        if not path.is_file():
-            raise UserError(f"{path} is missing; {remedy}")
-    return figure.save(figure.draw(name, {table: pd.read_csv(path) for table, path in paths_of.items()}), stem)

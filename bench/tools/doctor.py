@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.core import machine, registry, study
+from bench.core import machine, memory, registry, study
 from bench.core.config import ROOT
 
 try:
@@ -30,7 +30,8 @@ def report(config: dict) -> str:
     ]
     lines += [_gpu(), _slurm(), _git(), f"scale       {config['scale']}"]
     rooms = [study.load(name) for name in study.names()]
-    names = sorted({used for room in rooms for cell in room.cells(config) for used in room.uses(cell)["datasets"]})
+    uses = [room.uses(cell) for room in rooms for cell in room.cells(config)]
+    names = sorted({name for used in uses for name in used.get("datasets", ())})
     return "\n".join(lines + [_dataset(name, config["data"]["root"]) for name in names] + _locks())
 
 
@@ -51,7 +52,7 @@ def _packages() -> str:
 
 def _memory() -> str:
     total = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    return f"memory      {total / 2**30:.0f} GiB, {machine.free_memory() / 2**30:.0f} GiB free"
+    return f"memory      {total / 2**30:.0f} GiB, {memory.free_memory() / 2**30:.0f} GiB free"
 
 
 def _gpu() -> str:

@@ -43,6 +43,8 @@ def prices(config: dict, where: str = "auto") -> pd.DataFrame:
             if seconds is None and hasattr(room, "work"):
                 say(f"timing {name}: {setting} ...")
                 seconds, how = _probed(room, cells[0], settings, chosen), "probed"
+            elif seconds is None:
+                how = "unknown"
             rows.append((config["scale"], name, setting, len(cells), len(left), seconds, how, chosen.type))
     columns = ["scale", "study", "setting", "jobs", "left", "seconds_per_job", "how", "device"]
     table = pd.DataFrame(rows, columns=columns)
@@ -62,6 +64,7 @@ def report(table: pd.DataFrame) -> str:
         f"{shown.to_string(index=False)}\n"
         f"{table['jobs'].sum()} jobs, {hours.sum():.1f} hours left one at a time; k at a time take about 1/k of that"
         + ("\nprobed: training and evaluation only, queries are not counted" if probed else "")
+        + ("\nunknown: not counted; run one cell to know" if (table["how"] == "unknown").any() else "")
     )
 
 

@@ -110,7 +110,8 @@ def _failures(config: dict, scale: str, progress: watch.Progress) -> Iterator[st
     if progress.failed:
         yield f"jobs that failed: {len(progress.failed)}, of them cells: {len(failed)}"
     for room, cell in failed[:LISTED]:
-        yield f"  {room} {cell}: {notes[room, cell].removeprefix(f'bench: {cell}: ')}"
+        note = notes.get((room, cell), "")
+        yield f"  {room} {cell}: {note.removeprefix(f'bench: {cell}: ')}"
     if failed[LISTED:]:
         yield f"  and {len(failed) - LISTED} more; all of them: python -m bench status --scale {scale}"
     if failed:

@@ -79,15 +79,16 @@ def _also_interrupting(*signals: signal.Signals) -> Iterator[None]:
     before = {each: signal.getsignal(each) for each in signals}
     for each in (each for each, handler in before.items() if handler is signal.SIG_DFL):
         signal.signal(each, signal.default_int_handler)
-    yield
-    for each, handler in before.items():
-        signal.signal(each, handler)
+    try:
+        yield
+    finally:
+        for each, handler in before.items():
+            signal.signal(each, handler)
 
 
 def _stop(child: subprocess.Popen) -> None:
-    """Interrupt the group; kill what is left of it."""
-    for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(each, signal.SIG_IGN)  # an impatient second Ctrl-C would leave Snakemake's lock behind
+    """Interrupt the group; kill what is left of it. An impatient second Ctrl-C would leave Snakemake's lock behind."""
+    deaf = {each: signal.signal(each, signal.SIG_IGN) for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGINT)
     with suppress(subprocess.TimeoutExpired):
@@ -95,6 +96,8 @@ def _stop(child: subprocess.Popen) -> None:
     with suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
+    for each, handler in deaf.items():
+        signal.signal(each, handler)
 
 
 def failing(text: list[str], most: int = 60, wide: int = 300) -> list[str]:

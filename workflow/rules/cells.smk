@@ -23,7 +23,7 @@ rule cell:
         root=ROOT,
     shell:
         "python -m bench run {wildcards.study:q} {wildcards.cell:q} --scale {params.scale:q}"
-        " --settings {params.settings:q} --root {params.root:q} --threads {threads} --out {output.record:q}"
+        " --settings {params.settings:q} --root={params.root:q} --threads {threads} --out {output.record:q}"
         " >> {log:q} 2>&1"
 
 
@@ -79,7 +79,7 @@ rule claims:
     resources:
         mem_mb=1000,
     params:
-        scale=SCALE,
+        code=digest.of("bench.tools.collect"),
         folder=subpath(output[0], parent=True),
     shell:
-        "python -m bench claims --scale {params.scale:q} --out {params.folder:q} >> {log:q} 2>&1"
+        "python -m bench claims --out {params.folder:q} >> {log:q} 2>&1"

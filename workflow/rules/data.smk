@@ -14,4 +14,4 @@ rule data:
     params:
         root=subpath(output[0], parent=True),
     shell:
-        "python -m bench data {wildcards.dataset:q} --root {params.root:q} >> {log:q} 2>&1"
+        "python -m bench data {wildcards.dataset:q} --root={params.root:q} >> {log:q} 2>&1"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from bench.core import cell, config, registry
 from bench.core.errors import UserError
 from bench.core.study import Departure
+from bench.studies.lookahead.timed import timing_only
 
 TABLES = (
     "lookahead-curves",
@@ -191,12 +192,6 @@ def _flat(config: dict, panel: dict) -> dict[str, object]:
     flat = {"dataset": panel["dataset"], "net": panel["net"], "width": panel["width"], "seeds": len(seeds)}
     flat |= {"average pooling": nested["average_pool"], "statistics": nested["statistics"]}
     return flat | nested["protocol"] | nested["recipe"]
-
-
-def timing_only(strategy: str) -> bool:
-    """Whether only the query times of this strategy mean anything, as its module says."""
-    component, options = registry.parse("strategies", strategy)
-    return any(options[option] == value for option, value in component.constants.get("TIMING_ONLY", {}).items())
 
 
 def work(settings: dict) -> dict[str, int]:

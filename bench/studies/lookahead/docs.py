@@ -6,20 +6,22 @@ import pandas as pd
 
 from bench.core import config, csv, paths, registry, study
 from bench.report import words
+from bench.report.claims import overall
 from bench.studies import lookahead
+from bench.studies.lookahead.curves import SETTING
 from bench.studies.lookahead.tables import PUBLISHED
-
-SETTING = ["dataset", "net", "width", "recipe"]
 
 
 def answer() -> str:
     """The claims by verdict, in words."""
     claims = words.committed("lookahead-claims")
+    first = claims.drop_duplicates("claim").set_index("claim")
+    verdicts = overall(claims).droplevel("study")
     lines = []
     for verdict in ("supported", "not supported", "inconclusive", "not comparable"):
-        found = claims[claims["verdict"] == verdict]
-        statements = (found["statement"] + " (" + found["where"] + ")").drop_duplicates()
-        lines.append(f"- **{verdict.capitalize()}** ({len(statements)}): {'; '.join(statements) or 'none'}.")
+        found = first.loc[verdicts.index[verdicts == verdict]]
+        statements = "; ".join(found["statement"] + " (" + found["where"] + ")")
+        lines.append(f"- **{verdict.capitalize()}** ({len(found)}): {statements or 'none'}.")
     return "\n".join(lines)
 
 
@@ -42,8 +44,8 @@ def claims_table() -> str:
             )
         )
     head = ("figure", "claim of the thesis", "published", "measured", "verdict", "seeds needed")
-    absent = claims.groupby("claim", sort=False)["verdict"].agg(lambda found: set(found) == {"not measured"})
-    note = f"Not measured at this scale: {', '.join(absent.index[absent]) or 'none'}."
+    verdicts = overall(claims).droplevel("study")
+    note = f"Not measured at this scale: {', '.join(verdicts.index[verdicts == 'not measured']) or 'none'}."
     return "\n".join([words.table(head, rows), "", note])
 
 

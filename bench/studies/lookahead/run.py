@@ -22,7 +22,8 @@ from bench.core.seeds import stream, torch_stream
 from bench.learn.augment import flip_crop
 from bench.learn.data import Data
 from bench.learn.train import Diverged, Recipe, evaluate
-from bench.studies.lookahead import Cell, oversized, timing_only
+from bench.studies.lookahead import Cell, oversized
+from bench.studies.lookahead.timed import timing_only
 
 # Where a run stands: cycles done, the network after them, and within a cycle the training or the query under way
 FRESH = {"cycles": [], "net": None, "training": None, "query": None}
@@ -45,7 +46,7 @@ def run(cell: Cell, settings: dict, data: Data, device: torch.device, journal) -
             say(f"{failure}; starting again at the fallback rate {recipe.fallback_lr:g}")
             diverged = {"cycle": failure.cycle, "epoch": failure.epoch, "learning_rate": failure.lr}
             state = {"diverged": diverged} | FRESH
-            journal.save(state)
+            journal.restart(state)
 
 
 def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torch.device, journal, state: dict) -> dict:

@@ -10,7 +10,7 @@ from matplotlib.collections import PolyCollection
 from matplotlib.figure import Figure
 
 from bench.report import style as _style
-from bench.studies.lookahead.figures import DEPARTS
+from bench.studies.lookahead.figures import departs
 
 SETTING = ["dataset", "net", "width", "recipe"]
 NUMBER = 0.28  # inches that a number such as 97.3 takes
@@ -187,7 +187,7 @@ def footnote(figure: Figure, table: pd.DataFrame, panels: tuple[str, ...], diffe
         note,
         f"Diverged: {again} runs." if again else "",
         f"No cells: {', '.join(missing) if len(missing) < FEW else f'{len(missing)} panels'}." if missing else "",
-        DEPARTS if set(table["deviations"].dropna()) - {""} else "",
+        departs(table["scale"].iloc[0]) if set(table["deviations"].dropna()) - {""} else "",
     )
 
 

@@ -5,7 +5,7 @@ import scikit_posthocs
 from matplotlib.figure import Figure
 
 from bench.report import style as _style
-from bench.studies.lookahead.figures import DEPARTS
+from bench.studies.lookahead.figures import departs
 
 NAME = "lookahead-ranks"
 TABLES = ("lookahead-ranks",)
@@ -63,5 +63,5 @@ def _footnote(figure: Figure, table: pd.DataFrame) -> None:
         f"Friedman's test: p = {friedman['value']:.2g}." if tested else f"No test: {friedman['note']}.",
         "A bar joins strategies that Nemenyi's test does not tell apart at 0.05." if tested else "",
         f"Diverged: {friedman['diverged']} runs." if friedman["diverged"] else "",
-        "" if friedman["scale"] == "paper" else DEPARTS,
+        "" if friedman["scale"] == "paper" else departs(friedman["scale"]),
     )
