@@ -63,10 +63,11 @@ def ledger(name: str, frames: dict[str, pd.DataFrame], config: dict) -> pd.DataF
 def judged(name: str, claims: pd.DataFrame, measure: Callable, frames: dict, config: dict) -> pd.DataFrame:
     rows = []
     for claim in claims.to_dict("records"):
-        for found in measure(claim, frames, config) or [Measured([], unit="")]:
+        for found in measure(claim, frames, config) or [Measured([])]:
             about = {"study": name, "scale": config["scale"]} | {key: claim[key] for key in COLUMNS if key in claim}
             about |= {key: getattr(found, key) for key in COLUMNS if hasattr(found, key)}
-            rows.append(about | verdict(found, claim["holds_above"], claim["holds_below"]))
+            judgement = verdict(found, claim["holds_above"], claim["holds_below"])
+            rows.append(about | judgement | ({} if judgement["n"] else {"unit": ""}))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
