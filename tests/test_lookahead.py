@@ -199,4 +199,4 @@ def test_the_same_cell_twice_gives_the_same_bytes_and_a_full_account(cell, setti
     assert meta["peak_memory_mb"] > 50
     assert {"git", "versions", "threads", "device", "code", "host"} <= set(meta)
     assert meta["data"]["checksum"] == record["data"]["checksum"]
-    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["x.json", "x.lock", "x.meta.json"]
+    assert sorted(path.name for path in (tmp_path / "a").iterdir()) == ["x.json", "x.json.resume.lock", "x.meta.json"]

@@ -19,7 +19,7 @@ from speeds import every
 from test_nets import build, images, shaken, small
 from torch import nn
 
-from bench.core import machine
+from bench.core import memory
 from bench.kernels import convolution as convolution_module
 from bench.kernels import layers as layers_module
 from bench.kernels import tangents as tangents_module
@@ -168,9 +168,9 @@ print(len(x) * tangents.kept)
 
 def test_a_kernel_that_does_not_fit_says_so(monkeypatch):
     net, x, _ = example()
-    monkeypatch.setattr(machine, "free_memory", lambda: 8 * 15 * 15 - 1)
+    monkeypatch.setattr(memory, "free_memory", lambda: 8 * 15 * 15 - 1)
     error_of(lambda: gram(net, x), "are free", "out=")
-    monkeypatch.setattr(machine, "free_memory", lambda: 2**30)
+    monkeypatch.setattr(memory, "free_memory", lambda: 2**30)
     assert default_budget(torch.device("cpu"), 2**20) == (2**30 - 2**20) // 4
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2**29, 2**31))
     assert default_budget(torch.device("cuda"), 2**20) == (2**29 - 2**20) // 4
