@@ -10,6 +10,8 @@
     pages.py        freed memory stays with the process
     store.py        a kernel on disk, written tile by tile and resumed after a kill
     infinite.py     kernels of nets of infinite width
+    cholesky.py     factors of large kernels in place
+    spectrum.py     the largest and the smallest eigenvalue
     regression.py   kernel regression
     lookahead.py    the effect of one more label, for all candidates at once
 

@@ -85,7 +85,8 @@ def posterior(k_ll: Tensor, k_ul: Tensor, k_uu: Tensor, residual: Tensor, prior:
         s[i + BLOCK :, i : i + BLOCK] = rows[:, BLOCK:].mT
     if not torch.isfinite(mean).all() or not torch.isfinite(s.sum()):
         raise UserError(f"on the candidates, {NOT_FINITE}")
-    estimate = condition_number(k_ll, factor)
+    norm = torch.linalg.matrix_norm(k_ll, 1)
+    estimate = condition_number(norm, lambda b: torch.cholesky_solve(b, factor), k_ll.diagonal())
     warnings = [f"the labelled points' kernel is not positive definite: jitter raised to {jitter:.2g}"] * grown
     if not grown and estimate * jitter > torch.linalg.matrix_norm(k_ll, 1) / 2:  # |K^-1| ~ 1 / jitter
         warnings = [f"the labelled points' kernel is singular to rounding (condition {estimate:.2g} or more)"]

@@ -22,8 +22,10 @@ import torch
 from torch import Tensor
 
 from bench.core.errors import UserError
+from bench.kernels.cholesky import Factor, NotPositive
 
 TOLERANCE = 1e-3  # on what is judged, relative to the targets: labels missed by that much do not count as interpolated
+ROWS = 1024  # of a kernel that are looked at at once
 BUDGET = 2**28  # bytes of kernel rows that `regress_iteratively` holds at once
 
 NOT_FINITE = "the kernel contains NaN or infinity: look at the network's weights and inputs"
@@ -70,11 +72,19 @@ def regress(
     *,
     ridge: float = 0.0,
     jitter: str = "relative",
+    in_place: bool = False,
+    progress: bool = False,
 ) -> Regression:
-    """f_lin at M points, from `train` = K(D, D) (n, n), `cross` = K(x, D) (m, n), `targets` = Y (N, O); by Cholesky."""
+    """f_lin at M points, from `train` = K(D, D) (n, n), `cross` = K(x, D) (m, n), `targets` = Y (N, O); by Cholesky.
+
+    It takes one matrix of the size of `train` beside it, or with `in_place` none: then the factor is made inside
+    `train`, which is put back at the end (its lower triangle from its upper one).
+    """
     check(train, cross, targets)
     rhs = _unexplained(len(train), targets, prior)  # (n, k)
-    weights, _, diagnosis = _solve(train, rhs, ridge, jitter)
+    weights, factor, diagnosis = _solve(train, rhs, ridge, jitter, in_place, progress)
+    if in_place:
+        factor.restore()
     return Regression(_predict(cross @ weights, targets, prior), weights.reshape(targets.shape), *diagnosis)
 
 
@@ -93,7 +103,7 @@ def leave_one_out(
     rhs = _unexplained(len(train), targets, None if prior is None else (prior, prior))
     weights, factor, diagnosis = _solve(train, rhs, ridge, jitter)
     points, size = len(targets), len(train) // len(targets)  # size 1, or O for a full kernel
-    rows = torch.cholesky_inverse(factor).reshape(points, size, -1)  # (N, size, n)
+    rows = torch.cholesky_inverse(factor.matrix.tril()).reshape(points, size, -1)  # (N, size, n)
     blocks = rows.reshape(points, size, points, size).diagonal(dim1=0, dim2=2).movedim(-1, 0)  # (N, size, size)
     missed = torch.linalg.solve(blocks, weights.reshape(points, size, -1))  # (N, size, O / size)
     d = diagnosis[0] + torch.finfo(train.dtype).eps * math.sqrt(len(train)) * train.diagonal().mean().item()
@@ -198,24 +208,25 @@ def gradient_flow(
     return torch.stack([_predict(outer @ (g[:, None] * inner), targets, prior) for g in gain])
 
 
-def _solve(train: Tensor, rhs: Tensor, ridge: float, jitter: str) -> tuple[Tensor, Tensor, tuple[float, float, float]]:
-    """Weights (n, k), Cholesky factor (n, n), and (jitter, residual, condition)."""
+def _solve(
+    train: Tensor, rhs: Tensor, ridge: float, jitter: str, in_place: bool = False, progress: bool = False
+) -> tuple[Tensor, Factor, tuple[float, float, float]]:
+    """Weights (n, k), the factor, and (jitter, residual, condition)."""
     if jitter not in JITTER:
         raise UserError(f"jitter {jitter!r} must be one of {sorted(JITTER)}")
     _check_ridge(ridge)
     added = JITTER[jitter](train)
-    matrix = train.clone()
-    matrix.diagonal().add_(ridge + added)
-    factor, failed = torch.linalg.cholesky_ex(matrix)
-    if failed:
+    try:
+        factor = Factor(train if in_place else train.clone(), ridge + added, progress=progress)
+    except NotPositive as failed:
         raise UserError(
-            f"the kernel is not positive definite, with jitter {added:.2g} and ridge {ridge:.2g}: row {failed - 1} is, "
+            f"the kernel is not positive definite, with jitter {added:.2g} and ridge {ridge:.2g}: row {failed.row} is, "
             "to rounding, a combination of those before it. Drop duplicates, use float64, or pass a ridge"
-        )
-    weights = torch.cholesky_solve(rhs, factor)  # (n, k)
-    condition = condition_number(matrix, factor)
+        ) from None
+    weights = factor.solve(rhs)  # (n, k)
+    condition = condition_number(factor.norm(), factor.solve, train.diagonal())
     means = f"jitter {added:.2g}, condition {condition:.2g}"
-    residual = _judge(train @ weights + ridge * weights - rhs, rhs, MISSES, means, stacklevel=4)
+    residual = _judge(factor.product(weights) + ridge * weights - rhs, rhs, MISSES, means, stacklevel=4)
     return weights, factor, (added, residual, condition)
 
 
@@ -224,20 +235,21 @@ def _check_ridge(ridge: float) -> None:
         raise UserError(f"ridge {ridge} must be a number not below 0")
 
 
-def condition_number(matrix: Tensor, factor: Tensor) -> float:
-    """|A|_1 |A^-1|_1, the second by Hager's ascent of |A^-1 x|_1 over |x|_1 = 1 (Higham 1988); never above the truth.
+def condition_number(norm: Tensor, solve: Callable[[Tensor], Tensor], like: Tensor) -> float:
+    """|A|_1 |A^-1|_1, from |A|_1 and b -> A^-1 b; the second by Hager's ascent of |A^-1 x|_1 over |x|_1 = 1 (Higham
+    1988), never above the truth. `like` (n,) has A's size and dtype.
 
     Two starts, the constant vector and LAPACK's alternating one: the first alone is blind to a pair of duplicates.
     """
-    i = torch.arange(len(matrix), device=matrix.device, dtype=matrix.dtype)
+    i = torch.arange(len(like), device=like.device, dtype=like.dtype)
     x = torch.stack([torch.ones_like(i), (1 - 2 * (i % 2)) * (1 + i / len(i))], 1)  # (n, 2)
     x, best = x / x.abs().sum(0), x.new_zeros(())
     for _ in range(5):  # as LAPACK; two are usually enough
-        y = torch.cholesky_solve(x, factor)
+        y = solve(x)
         best = torch.maximum(best, y.abs().sum(0).max())
-        slope = torch.cholesky_solve(torch.where(y < 0, -torch.ones_like(y), 1), factor)
+        slope = solve(torch.where(y < 0, -torch.ones_like(y), 1))
         x = torch.zeros_like(x).scatter_(0, slope.abs().argmax(0, keepdim=True), 1)
-    return (best * torch.linalg.matrix_norm(matrix, 1)).item()
+    return (best * norm).item()
 
 
 def _judge(missed: Tensor, rhs: Tensor, says: str, *means: object, stacklevel: int) -> float:
@@ -297,7 +309,13 @@ def check(train: Tensor, cross: Tensor, targets: Tensor) -> None:
         raise UserError(f"kernels must be (n, n) and (m, n), got {tuple(train.shape)} and {tuple(cross.shape)}")
     if len({train.dtype, cross.dtype, targets.dtype}) > 1 or train.dtype not in (torch.float32, torch.float64):
         raise UserError("kernels and targets must all be float32 or all float64")
-    if not torch.isfinite(train).all():
-        raise UserError(NOT_FINITE)
-    if (train - train.mT).abs().max() > math.sqrt(torch.finfo(train.dtype).eps) * train.abs().max():
+    largest, apart = 0.0, 0.0
+    for i in range(0, n, ROWS):  # a few rows at a time: no second matrix
+        rows = train[i : i + ROWS]
+        low, high = rows.min().item(), rows.max().item()
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise UserError(NOT_FINITE)
+        largest = max(largest, -low, high)
+        apart = max(apart, (rows - train[:, i : i + ROWS].mT).abs().max().item())
+    if apart > math.sqrt(torch.finfo(train.dtype).eps) * largest:
         raise UserError("the kernel of the training points with themselves is not symmetric: is it K(D, D)?")
