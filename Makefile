@@ -28,7 +28,7 @@ $(READY): $(PINS)
 reproduce: $(READY) ## run the whole suite at a scale (SCALE=quick), watch it, make its report, say the verdicts
 	$(RUN)
 
-figure: $(if $(FIG),$(READY)) ## draw one figure and make what it needs: make figure FIG=thesis-2.2 SCALE=cpu
+figure: $(if $(FIG),$(READY)) ## draw one figure and make what it needs: make figure FIG=thesis-2.1b SCALE=cpu
 	$(if $(filter $(FIGURES),$(FIG)),,$(error FIG=$(FIG): type make figure FIG=NAME, where NAME is one of: $(FIGURES)))
 	$(RUN) $(FIG)
 
@@ -48,3 +48,4 @@ lock: ## pin the newest versions that pyproject.toml allows (for maintainers)
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+	@echo "SCALE=quick, cpu, paper or a YAML file; CORES=how many; VERBOSE=1 shows all that Snakemake says"

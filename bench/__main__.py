@@ -188,7 +188,7 @@ def _archive(a: argparse.Namespace) -> None:
     from bench.tools.archive import pack
 
     for path, count in pack(configuration.load(a.scale)):
-        print(f"{path}: {count} records, {path.stat().st_size / 1e6:.1f} MB")
+        print(f"{path}: {count} records, {path.stat().st_size / 1000:.0f} kB")
 
 
 def _restore(a: argparse.Namespace) -> None:

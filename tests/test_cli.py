@@ -132,7 +132,7 @@ def test_collect_with_nothing_says_what_to_type(finished, tmp_path):
     shutil.copy(finished / "tiny.yaml", tmp_path)
     result = bench("collect", "--scale", "tiny.yaml", "--partial", cwd=tmp_path)
     assert result.returncode == 2
-    assert "has no record yet; `snakemake --cores all` makes them" in result.stderr
+    assert "has no record yet; python -m bench reproduce makes them" in result.stderr
 
 
 def test_figure_without_tables_says_what_to_type(tmp_path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 import pytest
+import yaml
 from conftest import REPO
 
 from bench import __main__ as cli
@@ -97,3 +98,12 @@ def test_the_example_of_kernels_runs(path, tmp_path, monkeypatch):
     assert names["cross"].shape == (4, 8)
     assert names["found"].shape == (4, 10)
     assert (tmp_path / "my/theta.npy").is_file() == (path != "README.md")
+
+
+def test_configurations_in_the_documents_are_valid():
+    found = [
+        yaml.safe_load(code) for text in TEXTS.values() for code in re.findall("```yaml\n(.*?)```", text, re.DOTALL)
+    ]
+    assert found
+    for raw in found:
+        assert configuration.check(raw, "the document")["scale"] == raw["scale"]

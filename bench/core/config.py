@@ -72,6 +72,8 @@ def _renamed(node: object, name: str, own: dict) -> object:
 def load(scale: str = "quick") -> dict:
     """The complete configuration of a scale, given its name (config/<name>.yaml) or a file."""
     path = Path(scale) if scale.endswith((".yaml", ".yml")) else ROOT / "config" / f"{scale}.yaml"
+    if not path.is_file() and path.suffix in (".yaml", ".yml") and scale.endswith(path.suffix):
+        raise UserError(f"{scale}: no such file")
     if not path.is_file():
         names = [file.stem for file in (ROOT / "config").glob("*.yaml")]
         raise UserError(

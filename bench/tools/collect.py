@@ -22,7 +22,7 @@ def collect(name: str, config: dict, out: Path, partial: bool) -> list[Path]:
             f"{name}: {len(missing)} of {len(expected)} records are missing, first {missing[0]}; add --partial to go on"
         )
     if not found:
-        raise UserError(f"{name}: scale {config['scale']!r} has no record yet; `snakemake --cores all` makes them")
+        raise UserError(f"{name}: scale {config['scale']!r} has no record yet; python -m bench reproduce makes them")
     if missing:
         listed = ", ".join(map(str, missing))
         print(f"{name}: {len(found)}/{len(expected)} cells; missing: {listed}", file=sys.stderr)

@@ -107,6 +107,22 @@ def verdicts() -> str:
     return words.table(("study", "of", *claims.VERDICTS), rows)
 
 
+def headline() -> str:
+    """The answer so far: what was decided, with numbers, and how much was not."""
+    claims_found, parts = words.committed("claims"), []
+    overall = claims.overall(claims_found)
+    for name in claims_found["study"].unique():
+        mine = overall[name]
+        said = []
+        for verdict in ("supported", "not supported"):
+            rows = claims_found[claims_found["claim"].isin(mine.index[mine == verdict])].drop_duplicates("claim")
+            listed = "; ".join(f"{row.statement} ({words.measured(row)})" for row in rows.itertuples())
+            said.append(f"{verdict}: {listed or 'nothing yet'}")
+        open_ = (mine == "inconclusive").sum()
+        parts.append(f"- {_title(name)}. {'. '.join(text[0].upper() + text[1:] for text in said)}. Undecided: {open_}.")
+    return "\n".join(parts)
+
+
 def _title(name: str) -> str:
     return study.load(name).__doc__.partition("\n")[0].rstrip(".")
 
@@ -183,6 +199,7 @@ def paper_costs() -> str:
 
 
 BLOCKS = {
+    "headline": headline,
     "verdicts": verdicts,
     "ledger": ledger,
     "figures": figure_map,

@@ -37,9 +37,12 @@ def _state(record: Path) -> tuple[str, str]:
         return "running", _last_line(log)
     if record.is_file():
         return "done", ""
+    last = _last_line(log)
+    if last.endswith(": written") and not resume.is_file():  # its record was removed
+        return "missing", ""
     if log.is_file() or resume.is_file():
-        again = " (would continue where it stopped)" if resume.is_file() else ""
-        return "failed", _last_line(log) + again
+        again = " (would continue where it stopped)" if resume.is_file() and "continues" not in last else ""
+        return "failed", last + again
     return "missing", ""
 
 

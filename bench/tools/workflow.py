@@ -100,7 +100,7 @@ def _stop(child: subprocess.Popen) -> None:
         signal.signal(each, handler)
 
 
-def failing(text: list[str], most: int = 60, wide: int = 300) -> list[str]:
+def failing(text: list[str], most: int = 60, wide: int = 1200) -> list[str]:
     """The part of Snakemake's text that says what went wrong: its errors, or else all that it said after its head."""
     starts = [number for number, line in enumerate(text) if line.startswith("Error in ")]
     if starts:

@@ -6,7 +6,7 @@ import pandas as pd
 
 from bench.core import config, csv, paths, registry, study
 from bench.report import words
-from bench.report.claims import overall
+from bench.report.claims import VERDICTS, overall
 from bench.studies import lookahead
 from bench.studies.lookahead.curves import SETTING
 from bench.studies.lookahead.tables import PUBLISHED
@@ -18,7 +18,7 @@ def answer() -> str:
     first = claims.drop_duplicates("claim").set_index("claim")
     verdicts = overall(claims).droplevel("study")
     lines = []
-    for verdict in ("supported", "not supported", "inconclusive", "not comparable"):
+    for verdict in VERDICTS:
         found = first.loc[verdicts.index[verdicts == verdict]]
         statements = "; ".join(found["statement"] + " (" + found["where"] + ")")
         lines.append(f"- **{verdict.capitalize()}** ({len(found)}): {statements or 'none'}.")
@@ -84,8 +84,13 @@ def tests() -> str:
     for row in words.committed("thesis-2.1").itertuples():
         pair = f": `{row.strategy_a}` and `{row.strategy_b}`" if row.strategy_a else ""
         cycles, seeds = (f"{p:.2g}" if pd.notna(p) else "" for p in (row.p_cycles, row.p_seeds))
-        rows.append((f"{row.test}{pair}", f"{row.p_published:g}", cycles, row.verdict, seeds, row.verdict_seeds))
-    return words.table(("test", "p, thesis", "p, blocks = cycles", "verdict", "p, blocks = seeds", "verdict"), rows)
+        better = row.strategy_a if row.mean_difference_cycles > 0 else row.strategy_b
+        here = f"`{better}`" if pair and cycles else ""
+        said = f"`{row.better}`" if row.better else ""
+        published = (f"{row.p_published:g}", said)
+        rows.append((f"{row.test}{pair}", *published, cycles, here, row.verdict, seeds, row.verdict_seeds))
+    head = ("test", "p, thesis", "better there", "p, blocks = cycles", "better here", "verdict", "p, blocks = seeds")
+    return words.table((*head, "verdict"), rows)
 
 
 def choices() -> str:
