@@ -65,14 +65,15 @@ def _renamed(node: object, name: str, own: dict) -> object:
     if not isinstance(node, dict):
         return node
     node = {key: _renamed(value, name, own) for key, value in node.items()}
-    target = node.get("$ref", "").removeprefix(REF) if isinstance(node.get("$ref"), str) else ""
+    target = str(node.get("$ref", "")).removeprefix(REF)
     return node | {"$ref": f"{REF}{name}.{target}"} if target in own else node
 
 
 def load(scale: str = "quick") -> dict:
     """The complete configuration of a scale, given its name (config/<name>.yaml) or a file."""
-    path = Path(scale) if scale.endswith((".yaml", ".yml")) else ROOT / "config" / f"{scale}.yaml"
-    if not path.is_file() and path.suffix in (".yaml", ".yml") and scale.endswith(path.suffix):
+    own = scale.endswith((".yaml", ".yml"))
+    path = Path(scale) if own else ROOT / "config" / f"{scale}.yaml"
+    if own and not path.is_file():
         raise UserError(f"{scale}: no such file")
     if not path.is_file():
         names = [file.stem for file in (ROOT / "config").glob("*.yaml")]

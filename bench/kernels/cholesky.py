@@ -46,9 +46,9 @@ class Factor:
                 a[end:, start:end].addmm_(a[end:, :start], before.mT, alpha=-1)
         root, failed = torch.linalg.cholesky_ex(head)
         if failed:
-            row = start + int(failed) - 1
-            self.restore(start, upper)
-            raise NotPositive(row)
+            head.copy_(upper)
+            self.restore()
+            raise NotPositive(start + int(failed) - 1)
         head.copy_(root.tril() + upper)
         for i in range(end, len(a), ROWS):
             rows = a[i : min(i + ROWS, len(a)), start:end]  # X L^T = rows
@@ -100,11 +100,9 @@ class Factor:
             sums[start:] += rows.sum(0)
         return sums.max()
 
-    def restore(self, upto: int | None = None, head: Tensor | None = None) -> Tensor:
-        """The kernel again, lower triangle and diagonal included. (`upto`, `head`: where a factorisation failed.)"""
+    def restore(self) -> Tensor:
+        """The kernel again: its lower triangle from the upper one, and the diagonal."""
         a = self.matrix
-        if head is not None:
-            a[upto : upto + len(head), upto : upto + len(head)] = head
         for start in range(0, len(a), self.panel):
             end = min(start + self.panel, len(a))
             upper = a[start:end, start:end].triu(1)

@@ -87,7 +87,7 @@ def fit(
     def looked(epoch: int) -> bool:
         if epoch not in at:
             return False
-        if not all(bool(torch.isfinite(parameter).all()) for parameter in net.parameters()):
+        if not _finite(net):
             raise Diverged(cycle, epoch - 1, recipe.lr)
         net.eval()
         look(net, epoch)
@@ -109,9 +109,7 @@ def fit(
                 images = flip_crop(x[batch], noise) if recipe.augment == "flip-crop" else x[batch]
                 try:
                     loss = objective(net, images, y[batch], epoch)
-                except (
-                    ValueError
-                ) as error:  # batch normalisation of a single image that the net has shrunk to one pixel
+                except ValueError as error:  # batch normalisation of one image that is down to one pixel
                     if len(images) > 1:
                         raise
                     raise UserError(f"a batch of 1: {error}; choose a recipe batch that leaves no rest of 1") from None
@@ -125,8 +123,12 @@ def fit(
             if looked(epoch + 1) or ((epoch + 1) % save_every == 0 and epoch + 1 < recipe.epochs):
                 saved(epoch + 1)
     net.eval()
-    if not all(bool(torch.isfinite(parameter).all()) for parameter in net.parameters()):
+    if not _finite(net):
         raise Diverged(cycle, recipe.epochs - 1, recipe.lr)  # the very last step can blow up unseen by any loss
+
+
+def _finite(net: nn.Module) -> bool:
+    return all(bool(torch.isfinite(parameter).all()) for parameter in net.parameters())
 
 
 def _schedule(optimiser: torch.optim.Optimizer, recipe: Recipe, steps: int) -> torch.optim.lr_scheduler.LRScheduler:

@@ -109,13 +109,11 @@ def verdicts() -> str:
 
 def headline() -> str:
     """The answer so far: what was decided, with numbers, and how much was not."""
-    claims_found, parts = words.committed("claims"), []
-    overall = claims.overall(claims_found)
-    for name in claims_found["study"].unique():
-        mine = overall[name]
-        said = []
+    parts = []
+    for name, found in words.committed("claims").groupby("study", sort=False):
+        mine, said = claims.overall(found)[name], []
         for verdict in ("supported", "not supported"):
-            rows = claims_found[claims_found["claim"].isin(mine.index[mine == verdict])].drop_duplicates("claim")
+            rows = found[found["claim"].isin(mine.index[mine == verdict])].drop_duplicates("claim")
             listed = "; ".join(f"{row.statement} ({words.measured(row)})" for row in rows.itertuples())
             said.append(f"{verdict}: {listed or 'nothing yet'}")
         open_ = (mine == "inconclusive").sum()
