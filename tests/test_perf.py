@@ -166,7 +166,8 @@ def test_contenders_work_in_turns_and_none_starts_in_another_s_turn(monkeypatch)
 
 
 @pytest.mark.skipif(
-    not (config.ROOT / ".venv-peers/neural-tangents/ready").is_file(), reason="python -m bench perf kernels --peers"
+    not (config.ROOT / ".venv-peers/neural-tangents/ready").is_file(),
+    reason="needs neural-tangents, which python -m bench perf kernels --peers installs",
 )
 @pytest.mark.parametrize("output", ["full", "pseudo"])
 def test_neural_tangents_computes_the_same_kernel(output, monkeypatch):
