@@ -50,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--root", help="folder of the canonical arrays, instead of the scale's")
     sub.add_argument("--device", choices=("auto", "cpu", "cuda"), default="auto")
     sub.add_argument("--threads", type=int, default=1, help="CPU threads; records are repeatable for a fixed number")
+    sub.add_argument("--stage", help="do only this stage of a large cell, one of several jobs that share its work")
     sub.add_argument("--save-every", type=int, default=10, metavar="EPOCHS", help="how often to save for resuming")
 
     sub = command("data", _data, "Prepare data/<name>.npz by download, or from a canonical file you have.")
@@ -90,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     scale(command("archive", _archive, "Pack the finished records of a scale, one small file per study, to commit."))
     scale(command("restore", _restore, "Put archived records back in their places; they count as done."))
     sub = command("perf", _perf, "Speed of the suite's own machinery beside its peers, as ratios in one run.")
-    sub.add_argument("what", choices=("kernels", "lookahead"))
+    sub.add_argument("what", choices=("kernels", "lookahead", "pntk"))
     sub.add_argument("--peers", action="store_true", help="kernels: also neural-tangents, in an environment of its own")
     sub.add_argument("--out", type=Path, default=Path("results/perf"), help="folder; default results/perf")
     sub.add_argument("--only", help="measure only cases whose description contains this, e.g. \"net='fcn'\"")
@@ -121,12 +122,15 @@ def _run(a: argparse.Namespace) -> None:
     out = a.out or paths.record_path(scale, a.study, cell)
     if out.suffix != ".json" or out.is_dir():
         raise UserError(f"--out: found {str(out)!r}; allowed: the path of a file that ends in .json")
-    from bench.core.run import run
+    from bench.core.run import run, run_stage
     from bench.learn.data import source
 
     load = source(room.uses(cell).get("datasets", []), settings, root or "data")
     where = {"where": a.device, "threads": a.threads, "save_every": a.save_every}
-    run(a.study, scale, cell, settings, load, out, **where)
+    if a.stage:
+        run_stage(a.study, a.stage, cell, settings, load, out, **where)
+    else:
+        run(a.study, scale, cell, settings, load, out, **where)
 
 
 def _data(a: argparse.Namespace) -> None:
@@ -144,7 +148,7 @@ def _collect(a: argparse.Namespace) -> None:
     config = _json("--settings", a.settings) or configuration.load(a.scale)
     out = a.out or paths.tables_folder(config["scale"])
     written = [
-        path for name in ([a.study] if a.study else study.names()) for path in collect(name, config, out, a.partial)
+        path for name in ([a.study] if a.study else config["studies"]) for path in collect(name, config, out, a.partial)
     ]
     print(*written, *([] if a.study else [merge_claims(out)]), sep="\n")
 

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.autograd.graph import get_gradient_edge
 
 from bench.kernels import backward as backward_module
 from bench.kernels.backward import RULES, _ways, backward, largest
@@ -56,6 +57,7 @@ RULED = {
     "sum": lambda z: z + F.relu(z),
     "difference": lambda z: torch.add(F.relu(z), z, alpha=-3),
     "affine": lambda z: torch.addcmul(random(4, 1, 1), z, random(4, 1, 1), value=2),
+    "copy": torch.clone,
     "mean": lambda z: z.mean((2, 3)),
     "mean, from the end": lambda z: z.mean((-1, -2), keepdim=True),
     "linear": lambda z: F.linear(z.mean((2, 3)), random(6, 4), random(6)),
@@ -91,7 +93,8 @@ OTHERS = {
 def found(f, zs, gradients):
     """What `backward` gives, by z."""
     taken = {}
-    backward(f, gradients, [(lambda g, k=k: taken.update({k: g.clone()}), z) for k, z in enumerate(zs)])
+    takers = [(lambda g, k=k: taken.update({k: g.clone()}), get_gradient_edge(z)) for k, z in enumerate(zs)]
+    backward(f, gradients, takers)
     return [taken[k] for k in range(len(zs))]
 
 
@@ -141,11 +144,26 @@ def test_gradients_of_all_results_on_many_ways():
 
 
 def test_results_of_one_operation():
-    first, _, third = (3 * random(*SHAPE).requires_grad_()).split([1, 1, 2], 1)
+    first, second, third = (3 * random(*SHAPE).requires_grad_()).split([1, 1, 2], 1)
     f = (F.relu(first) * third).mean((2, 3))
     assert_same(f, [first, third])
+    assert_same(f, [first, second])  # of which f depends only on one
     assert_same(third, [third])
     assert_same(f, [f, f])
+
+
+@pytest.mark.parametrize("change", [torch.relu_, lambda z: z.mul_(2), lambda z: z[:, 1].zero_(), lambda z: z.add_(z)])
+def test_a_result_changed_in_place_is_that_of_its_operation(change):
+    def passed(in_place):
+        z = 3 * random(*SHAPE).requires_grad_()
+        edge, result = get_gradient_edge(z), z if in_place else z.clone()
+        change(result)
+        taken = []
+        f = F.conv2d(result, random(2, 4, 3, 3)).mean((2, 3))
+        backward(f, random(B, *f.shape), [(lambda g: taken.append(g.clone()), edge)])
+        return taken[0]
+
+    torch.testing.assert_close(passed(True), passed(False), rtol=0, atol=0)
 
 
 def test_the_largest_gradient_on_the_way():
@@ -153,9 +171,10 @@ def test_the_largest_gradient_on_the_way():
     wide = torch.cat([z, z], 1)
     aside = torch.cat([random(100, *SHAPE[1:]).requires_grad_()] * 2).mean()
     f = (wide * aside).mean((2, 3))
-    assert largest(f, [z]) == wide.numel()
-    assert largest(f, [f]) == f.numel()
-    assert largest(f.detach(), [z]) == 0
+    edge = get_gradient_edge(z)
+    assert largest(f, [edge]) == wide.numel()
+    assert largest(f, [get_gradient_edge(f)]) == f.numel()
+    assert largest(f.detach(), [edge]) == 0
 
 
 def test_what_a_result_does_not_depend_on_has_gradients_of_zero():

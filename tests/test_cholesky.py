@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from bench.core.errors import UserError
 from bench.kernels.cholesky import Factor, NotPositive
 from bench.kernels.regression import regress
-from bench.kernels.spectrum import ends, resolved
+from bench.kernels.spectrum import ends, noise
 
 
 def kernel(n: int, rank: int | None = None, seed: int = 0, dtype=torch.float64) -> torch.Tensor:
@@ -99,11 +99,11 @@ def test_memory_in_matrices_beside_the_kernel(where, most):
 @pytest.mark.parametrize("n", [2, 30, 200])
 def test_ends_of_the_spectrum_are_a_dense_solver_s(n, condition):
     k = spread(n, condition)
-    eigenvalues = torch.linalg.eigvalsh(k)
+    eigenvalues, floor = torch.linalg.eigvalsh(k), noise(k)
     least, most = ends(Factor(k, panel=64))
     assert most == pytest.approx(eigenvalues[-1].item(), rel=1e-8)
     assert least == pytest.approx(eigenvalues[0].item(), rel=1e-5)
-    assert resolved(least, most, n, k.dtype)
+    assert least > floor
 
 
 def test_the_shift_is_no_part_of_the_spectrum():
@@ -113,8 +113,30 @@ def test_the_shift_is_no_part_of_the_spectrum():
 
 def test_a_singular_kernel_s_smallest_eigenvalue_is_not_resolved():
     k = kernel(40, rank=20)
-    least, most = ends(Factor(k, shift=1e-10 * k.diagonal().mean().item()))
-    assert not resolved(least, most, 40, k.dtype)
+    floor = noise(k)
+    least, _ = ends(Factor(k, shift=1e-10 * k.diagonal().mean().item()))
+    assert least <= floor
+
+
+def test_noise_is_what_rounding_to_float32_does_to_a_zero_eigenvalue():
+    """A singular kernel whose entries are rounded has smallest eigenvalues of that size, and not above it."""
+    for seed in range(5):
+        k = kernel(300, rank=100, seed=seed).float()
+        least = torch.linalg.eigvalsh(k.double()).abs()[:200].max().item()
+        assert noise(k) / 100 < least < noise(k)
+
+
+@pytest.mark.parametrize("condition", [1e2, 1e5])
+def test_refinement_gives_a_float64_solution_of_a_float32_kernel(condition):
+    k = spread(120, condition).float()
+    b = torch.randn(120, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    exact = torch.linalg.solve(k.double(), b)
+    factor = Factor(k.clone(), panel=32)
+    found, residual = factor.refined(b, steps=4)
+    rough = factor.solve(b.float()).double()
+    assert (found - exact).norm() < 1e-9 * exact.norm()
+    assert (rough - exact).norm() > 1e-7 * exact.norm()
+    assert residual < 1e-11
 
 
 def test_one_point():

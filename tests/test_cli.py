@@ -99,9 +99,9 @@ def test_plan_prices_measured_and_unmeasured_cells(finished):
     assert "6 jobs" in text
     other = tiny_with(recipes={"l2": {"epochs": 5}})
     (finished / "other.yaml").write_text(yaml.safe_dump(other))
-    assert "queries are not counted" not in text
+    assert "queries and kernels are not counted" not in text
     text = bench("plan", "--scale", "other.yaml", "--device", "cpu", cwd=finished).stdout
-    assert "probed: training and evaluation only, queries are not counted" in text
+    assert "probed: training and evaluation only, queries and kernels are not counted" in text
 
 
 @pytest.mark.slow

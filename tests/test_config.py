@@ -36,7 +36,7 @@ def test_shipped_scales_are_valid(path):
 def test_every_key_has_a_description_and_a_default():
     for path, node in leaves():
         assert node.get("description"), path
-        required = path == ("scale",) or path[:3] == ("lookahead", "panels", "<name>")
+        required = path in (("scale",), ("studies",)) or path[1:3] == ("panels", "<name>")  # or follows from other keys
         assert required or "default" in node, path
 
 

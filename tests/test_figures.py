@@ -20,7 +20,7 @@ from bench.studies.lookahead import significance, tables, times
 from bench.studies.lookahead.curves import curves as curves_of
 
 ROOT = Path(__file__).parent.parent
-FIGURES = study.all_figures()
+FIGURES = study.figures("lookahead")
 SIX = ["random", "entropy", "margin", "badge", "ll4al", "ntk"]
 NTKS = ["naive+timed=sample", "ntk", "ntk+solve=resolve", "ntk+query=sequential", "ntk+kernel=full", "one-step", "gp"]
 LONG = ["random", "ntk", "ntk+kernel=first-logit", "ntk+kernel=full+mode=sequential", "least-confidence", "mystery"]
@@ -353,7 +353,7 @@ import pandas as pd
 from bench.report import figure as figures
 from bench.core import study
 folder = sys.argv[1]
-for name, component in study.all_figures().items():
+for name, component in study.figures("lookahead").items():
     found = {table: pd.read_csv(f"{folder}/{table}.csv") for table in component.constants["TABLES"]}
     figures.save(figures.draw(name, found), f"{folder}/there/{name}")
 assert "torch" not in sys.modules

@@ -393,16 +393,31 @@ class Twice(nn.Module):
         return self.head(x)
 
 
-class Added(nn.Module):
+class Spoilt(nn.Module):
+    """The gradient of tanh is 1 - its result^2, which is gone."""
+
     def __init__(self):
         super().__init__()
-        self.first, self.second, self.head = nn.Linear(4, 4), nn.Linear(4, 4), nn.Linear(4, 2)
+        self.first, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
 
     def forward(self, x):
         h = torch.tanh(self.first(x))
-        k = self.second(h)
         h += 1
-        return self.head(h + k)
+        return self.head(h)
+
+
+class Kept(nn.Module):
+    """Changes what a hook has kept of a layer, also if that is a copy."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+        self.first.register_forward_hook(lambda _module, inputs, _z: setattr(self, "kept", inputs[0]))
+
+    def forward(self, x):
+        z = self.first(x)
+        self.kept += 1
+        return self.head(z)
 
 
 class Own(nn.Module):
@@ -455,8 +470,8 @@ MISTAKES = {
     ),
     "dropout": (nn.Sequential(nn.Linear(4, 4), nn.Dropout(), nn.Linear(4, 2)), FLAT, ["1: Dropout", "net.eval()"]),
     "random slopes": (nn.Sequential(nn.Linear(4, 4), nn.RReLU(), nn.Linear(4, 2)), FLAT, ["1: RReLU"]),
-    "in place": (nn.Sequential(nn.Linear(4, 4), nn.ReLU(inplace=True), nn.Linear(4, 2)), FLAT, ["0: its output"]),
-    "in place sum": (Added(), FLAT, ["second: its input"]),
+    "in place": (Spoilt(), FLAT, ["changes in place what its gradients need", "inplace=False"]),
+    "input kept and changed": (Kept(), FLAT, ["first: its input is changed in place", "a + b"]),
     "twice": (Twice(2), FLAT, ["shared: called 2 times"]),
     "never": (Twice(0), FLAT, ["shared: called 0 times"]),
     "without gradients": (Cut(), FLAT, ["first: runs without gradients"]),

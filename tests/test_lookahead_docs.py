@@ -8,6 +8,7 @@ from test_claims import CURVES, LISTED, PANELS, SAMPLE, TIMED, claims, config_of
 
 from bench.core import config as configuration
 from bench.core import csv
+from bench.report import pages
 from bench.studies import lookahead
 from bench.studies.lookahead import docs, significance, tables
 from bench.studies.lookahead.choices import choices
@@ -55,7 +56,7 @@ def test_the_main_dataset_comes_first(cpu):
 
 
 def test_claims_say_their_rivals_and_marks(cpu):
-    rows = {line.split(" | ")[0]: line for line in docs.claims_table().splitlines()}
+    rows = {line.split(" | ")[0]: line for line in pages.claims_table("lookahead").splitlines()}
     assert f"(`{SAMPLE}` over `ntk`, extrapolated from a sample of the candidates)" in rows["| 2.1a"]
     assert "(`ntk` minus `entropy`, the best of `entropy`, `random`; 1 diverged)" in rows["| A.1a"]
     (absent,) = [line for line in rows if line.startswith("Not measured")]
@@ -64,13 +65,17 @@ def test_claims_say_their_rivals_and_marks(cpu):
 
 
 def test_every_measured_claim_is_under_its_verdict(cpu):
-    rows = re.findall(r"^\| ([^|]+) \| (.+?) \(`.*\*\*([a-z ]+)\*\* \|[^|]*\|$", docs.claims_table(), re.MULTILINE)
+    rows = re.findall(
+        r"^\| ([^|]+) \| (.+?) \(`.*\*\*([a-z ]+)\*\* \|[^|]*\|$", pages.claims_table("lookahead"), re.MULTILINE
+    )
     assert {verdict for *_, verdict in rows} >= {"supported", "inconclusive", "not comparable"}
     for figure, statement, verdict in rows:
         line = rf"^- \*\*{verdict.capitalize()}\*\* \(\d+\): .*{re.escape(f'{statement} ({figure})')}"
         if statement != "NTK beats random at every width":  # in one width only: overall, inconclusive
-            assert re.search(line, docs.answer(), re.MULTILINE)
-    assert re.search(r"^- \*\*Inconclusive\*\*.*NTK beats random at every width", docs.answer(), re.MULTILINE)
+            assert re.search(line, pages.answer("lookahead"), re.MULTILINE)
+    assert re.search(
+        r"^- \*\*Inconclusive\*\*.*NTK beats random at every width", pages.answer("lookahead"), re.MULTILINE
+    )
 
 
 def test_table_2_1_without_runs_shows_the_published_p_alone(cpu):
@@ -90,7 +95,7 @@ def test_choices_say_where_they_were_seen(cpu):
 
 
 def test_departures_are_a_table_that_says_each_once(cpu):
-    rows = [line.split(" | ") for line in docs.departures().splitlines()[2:]]
+    rows = [line.split(" | ") for line in pages.departures("lookahead").splitlines()[2:]]
     assert len(rows) == len({tuple(row[:3]) for row in rows})
     assert ["| seeds", "3", "6", "all |"] in rows
     assert any(row[0] == "| dataset" and row[3] == "2.2a |" for row in rows)

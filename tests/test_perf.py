@@ -22,7 +22,18 @@ from bench.core.seeds import stream, torch_stream
 from bench.kernels.empirical import gram
 from bench.kernels.lookahead import block, distance, mlmoc, one_by_one, posterior, resolve
 from bench.strategies import badge
-from bench.tools.perf import contenders, kernel_figure, kernels, lookahead, lookahead_figure, quiet, report, turns
+from bench.tools.perf import (
+    contenders,
+    kernel_figure,
+    kernels,
+    lookahead,
+    lookahead_figure,
+    pntk,
+    pntk_figure,
+    quiet,
+    report,
+    turns,
+)
 from bench.tools.perf.exported import export
 from bench.tools.perf.ratios import processors, ratios
 
@@ -374,3 +385,36 @@ def test_look_ahead_figure_marks_what_is_extrapolated(kept):
         drawn.draw_without_rendering()
     texts = [text.get_text() for text in drawn.axes[0].texts]
     assert sum("of 4,000 candidates" in text for text in texts) == (len(lookahead.SAMPLE) if kept == 99 else 0)
+
+
+@pytest.mark.slow
+def test_pntk_run_times_every_contender_and_phase(tmp_path, monkeypatch):
+    cases = [pntk.Solver(300, "float32"), pntk.Study(4, 3, 8), pntk.Study(4, 3, 8, "pseudo")]
+    monkeypatch.setattr(pntk, "cases", lambda: cases)
+    monkeypatch.setattr(pntk, "ROUNDS", 1)
+    pntk.run(tmp_path / "pntk.csv", patience=0.0)
+    read = pd.read_csv(tmp_path / "pntk.csv")
+    assert list(read.columns) == pntk.COLUMNS
+    assert sorted(read.what) == sorted([*pntk.SOLVERS, *pntk.PHASES, *pntk.PHASES])
+    assert (read.seconds > 0).all()
+    assert set(read.n[read.output == "full"]) == {12}
+    with pytest.raises(UserError, match="failed"):
+        pntk.measured(pntk.Solver(300, "float16"))
+
+
+def test_what_the_solvers_factorise_is_positive_and_symmetric():
+    a = torch.empty(50, 50, dtype=torch.float64)
+    pntk.fill(a)
+    assert torch.equal(a, a.T)
+    found = [pntk.factorise(name, a.clone()).log().sum() for name in pntk.SOLVERS]
+    torch.testing.assert_close(found, [a.logdet() / 2] * 3)
+
+
+@pytest.mark.parametrize("kept", ["solver", "base", "."])
+def test_pntk_figure_of_part_of_a_table(kept):
+    made = pd.read_csv(config.ROOT / "results/perf/pntk.csv")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        drawn = pntk_figure.draw(made[made.group.str.contains(kept)])
+        drawn.draw_without_rendering()
+    assert len(drawn.axes) == (2 if kept == "." else 1)

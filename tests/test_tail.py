@@ -11,9 +11,20 @@ from bench.kernels.empirical import gram
 from bench.kernels.tail import ConvTail
 from bench.kernels.tangents import Tangents
 
+
+def used_twice(z, before):
+    means = z.mean((2, 3), keepdim=True)
+    return means.flatten(1) + means.sum(1).flatten(1)
+
+
 TAILS = {  # name: (what becomes of the last map z, whether each channel goes its own way)
     "mean": (lambda z, before: z.mean((2, 3)), True),
     "mean, dimensions from the end": (lambda z, before: z.mean((-1, -2)), True),
+    "pooled to one position": (lambda z, before: F.adaptive_avg_pool2d(z.relu_(), 1).flatten(1), True),
+    "mean kept as a map": (lambda z, before: z.mean((2, 3), keepdim=True).view(len(z), 6), True),
+    "mean kept as a map, and used": (used_twice, False),
+    "copied": (lambda z, before: z.clone().mul_(before).mean((2, 3)), True),
+    "flattened maps": (lambda z, before: F.adaptive_avg_pool2d(z, (1, 2))[..., :1].flatten(1), False),
     "elementwise": (lambda z, before: F.gelu(F.leaky_relu(z) + z.tanh().erf()).mean((2, 3)), True),
     "pooled": (lambda z, before: (F.max_pool2d(z, 2) + F.avg_pool2d(z, 2)).mean((2, 3)), True),
     "sum with a map": (lambda z, before: (z + before).relu().mean((2, 3)), True),

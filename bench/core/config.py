@@ -115,6 +115,7 @@ def check(raw: object, source: str) -> dict:
     if errors:
         raise UserError(f"{source}: {_say(errors[0])}")
     config = complete(schema(), raw)
+    config.setdefault("studies", [name for name in study.names() if name in raw] or list(study.names()))
     config["data"]["root"] = os.path.normpath(os.path.expanduser(config["data"]["root"]))
     for where, problem in _mistakes(config):
         raise UserError(f"{source}: {where}: {problem}")
@@ -177,7 +178,10 @@ def _say(error: jsonschema.ValidationError) -> str:
 
 def _mistakes(config: dict) -> Iterator[tuple[str, str]]:
     """Names that do not exist and sizes that cannot be, which no schema can express."""
-    for name in study.names():
+    for name in config["studies"]:
+        if name not in study.names():
+            yield "studies", registry.unknown("study", name, study.names())
+            continue
         room = study.load(name)
         yield from room.problems(config)
         for cell in room.cells(config):

@@ -33,6 +33,7 @@ EXEMPT = {
     "bench.core.paths": "where a file has its place",
     "bench.core.locks": "who computes, not what",
     "bench.core.machine": "facts for the account beside a record",
+    "bench.core.peak": "facts for the account beside a record",
     "bench.core.provenance": "facts for the account beside a record",
     "bench.learn.vision": "how torchvision is imported",
 }

@@ -13,6 +13,7 @@ import torch
 
 from bench.core.device import synchronise
 from bench.core.files import replacing
+from bench.core.peak import peak
 from bench.core.progress import say
 
 
@@ -25,6 +26,7 @@ class Journal:
     def __init__(self, path: Path, identity: str, device: torch.device, save_every: int = 10):
         self.path, self.identity, self.device, self.save_every = path, identity, device, save_every
         self.laps: dict[str, dict[int, float]] = {}  # kind of work -> step -> seconds
+        self.peaks: dict[str, dict[int, int]] = {}  # the same for bytes
         self.attempts = 1
         self.state: dict | None = None  # where to continue, None for a fresh start
         self._running: tuple[str, int, float] | None = None
@@ -41,7 +43,15 @@ class Journal:
         if not isinstance(saved, dict) or saved.get("identity") != self.identity:
             say(f"resume file {self.path} belongs to other settings, code or device; starting afresh")
             return
-        self.laps, self.attempts, self.state = saved["laps"], saved["attempts"] + 1, saved["state"]
+        self.laps, self.peaks = saved["laps"], saved["peaks"]
+        self.attempts, self.state = saved["attempts"] + 1, saved["state"]
+
+    def absorb(self, path: Path) -> None:
+        """Count the time that another job noted in its own file, `path`, as spent for this run."""
+        for name, laps in torch.load(path, map_location="cpu", weights_only=True)["laps"].items():
+            for step, seconds in laps.items():
+                of_name = self.laps.setdefault(name, {})
+                of_name[step] = of_name.get(step, 0.0) + seconds
 
     def save(self, state: dict) -> None:
         """Note that the run has come this far."""
@@ -49,7 +59,8 @@ class Journal:
         if self._running:
             _add(spent, *self._running)
         with replacing(self.path) as part:
-            torch.save({"identity": self.identity, "laps": spent, "attempts": self.attempts, "state": state}, part)
+            spent = {"laps": spent, "peaks": self.peaks, "attempts": self.attempts}
+            torch.save({"identity": self.identity, "state": state} | spent, part)
 
     def scratch(self) -> Path:
         """A folder for large files, such as a kernel streamed to disk: it survives kills and goes with the record.
@@ -88,15 +99,26 @@ class Journal:
 
     @contextmanager
     def clock(self, name: str, step: int):
-        """Add the time spent inside to `laps[name][step]`, whole devices' work included."""
+        """Add the time spent inside to `laps[name][step]`, whole devices' work included. A clock around it stands."""
         synchronise(self.device)
+        outer = self._running
+        if outer:
+            _add(self.laps, *outer)
         self._running = (name, step, time.monotonic())
         try:
             yield
         finally:
             synchronise(self.device)
             _add(self.laps, *self._running)
-            self._running = None
+            self._running = (*outer[:2], time.monotonic()) if outer else None
+
+    @contextmanager
+    def weigh(self, name: str, step: int):
+        """Note in `peaks[name][step]` by how many bytes the memory in use grew at most inside; nothing if unknown."""
+        with peak(self.device) as bytes_:
+            yield
+        if bytes_:
+            self.peaks.setdefault(name, {})[step] = max(bytes_)
 
 
 def _add(laps: dict[str, dict[int, float]], name: str, step: int, since: float) -> None:

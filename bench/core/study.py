@@ -12,13 +12,19 @@
     problems(config)          (key, what is wrong) for mistakes that no schema can express
     departures(config)        [Departure], how the configuration departs from the paper
     inputs(cell)              optional: files that other jobs make
+    stages(config, cell)      optional: jobs to do before a large cell, [[name, ...], ...]: those of one list at once,
+                              list after list. They decide where a record is computed, not what it says
+    needs(cell, settings)     optional: {"threads": ..., "mem_mb": ...} where a cell needs other than 1 and 8,000
     work(settings)            optional, for `plan`: how many images a cell trains on and predicts, and how often it is
                               tested; its Cell then has a width, its settings a recipe and average_pool
 
-`schema.yaml`, its section of the configuration, its seeds included; `run.py`, `run(cell, settings, data, device,
-journal) -> found`; `tables.py`, `tables(records, metas, config) -> {name: frame}`; `claims.csv` and `claims.py`,
-`measure(claim, frames, config)`, see `bench.report.claims`; `published/`, the paper's numbers; `figures/`, one module
-each; optionally `docs.py`, BLOCKS of generated documents.
+`schema.yaml`, its section of the configuration, its seeds included.
+`run.py`, `run(cell, settings, data, device, journal) -> found`; for stages also `stage(name, cell, settings, data,
+device, journal, folder)`, which leaves in `folder`, the cell's scratch, what `run` finds there or else does by itself.
+`tables.py`, `tables(records, metas, config) -> {name: frame}`.
+`claims.csv` and `claims.py`, `measure(claim, frames, config)`, see `bench.report.claims`.
+`published/`, the paper's numbers; `figures/`, one module each.
+Optionally `docs.py`, BLOCKS of generated documents and `headline()`, its line at the top of README.
 """
 
 import importlib

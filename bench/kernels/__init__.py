@@ -9,6 +9,7 @@
     norm.py         the same for batch norm, and a faster pass through it
     pages.py        freed memory stays with the process
     store.py        a kernel on disk, written tile by tile and resumed after a kill
+    parts.py        which tiles fall to which of several processes
     infinite.py     kernels of nets of infinite width
     cholesky.py     factors of large kernels in place
     spectrum.py     the largest and the smallest eigenvalue

@@ -4,6 +4,7 @@ Autograd takes one vector at a time. A layer needs its gradients for all of them
 wait for the last pass, far from the caches. Here gradients of shape (B, n, *z) go from operation to operation along
 autograd's graph, and a layer takes its own as soon as they are there. Convolutions see B n images instead of n.
 Hooks that others have put on tensors are not called: gradients are those of the operations alone.
+A z is given as the operation that made it (autograd's GradientEdge), which stays the same if z is changed in place.
 """
 
 import math
@@ -14,38 +15,42 @@ from graphlib import TopologicalSorter
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from torch.autograd.graph import Node
+from torch.autograd.graph import GradientEdge, Node
 
 from bench.kernels.layers import Take
 
 
-def backward(f: Tensor, gradients: Tensor, takers: Sequence[tuple[Take, Tensor]]) -> None:
+def backward(f: Tensor, gradients: Tensor, takers: Sequence[tuple[Take, GradientEdge]]) -> None:
     """Of B functions of f, given their gradients with respect to f (B, *f): each take gets those with respect to its z,
     of shape (B, *z), zeros if f does not depend on z.
     """
     wanted: dict[Node, list[tuple[int, Take]]] = defaultdict(list)  # with the number of the operation's result
     for take, z in takers:
-        wanted[z.grad_fn].append((z.output_nr, take))
+        wanted[z.node].append((z.output_nr, take))
     found: dict[Node, dict[int, Tensor]] = {f.grad_fn: {f.output_nr: gradients}}  # by operation and number of result
     with torch.no_grad():
         ways = _ways(f.grad_fn, set(wanted))
         for node, inputs in ways.items():
             given = found.pop(node)
             for number, take in wanted.get(node, ()):
-                take(given[number])
+                take(given[number] if number in given else _zeros(node, number, gradients))
             for k in inputs:
                 source, number = node.next_functions[k]
                 g, sums = _through(node, k, given), found.setdefault(source, {})
                 sums[number] = sums[number] + g if number in sums else g
         for take, z in takers:
-            if z.grad_fn not in ways:
-                take(torch.zeros_like(z).expand(len(gradients), *z.shape))
+            if z.node not in ways:
+                take(_zeros(z.node, z.output_nr, gradients))
 
 
-def largest(f: Tensor, zs: Sequence[Tensor]) -> int:
+def largest(f: Tensor, zs: Sequence[GradientEdge]) -> int:
     """How many numbers the largest gradient has of all that lie between f and these z, of one vector."""
-    nodes = _ways(f.grad_fn, {z.grad_fn for z in zs})
+    nodes = _ways(f.grad_fn, {z.node for z in zs})
     return max((math.prod(result.shape) for node in nodes for result in node._input_metadata), default=0)
+
+
+def shape_of(z: GradientEdge) -> tuple[int, ...]:
+    return tuple(z.node._input_metadata[z.output_nr].shape)  # the input of a backward step
 
 
 def users_of(result: Node | None) -> dict[Node, list[Node]]:
@@ -97,6 +102,12 @@ def _one_by_one(node: Node, k: int, given: dict[int, Tensor]) -> Tensor:
     return torch.cat(parts).unflatten(0, (len(parts), -1))  # unlike stack, with channels last where they were
 
 
+def _zeros(node: Node, number: int, gradients: Tensor) -> Tensor:
+    """Gradients (B, *z) with respect to a result z of an operation that has no effect."""
+    z = node._input_metadata[number]
+    return gradients.new_zeros(z.shape, dtype=z.dtype).expand(len(gradients), *z.shape)
+
+
 def _argument(function: Node, k: int) -> int:
     """Of an autograd.Function, which argument its operand k is: arguments that are no tensors are not operands."""
     before = sum(source is not None for source, _ in function.next_functions[:k])
@@ -125,7 +136,7 @@ def _relu(node: Node, g: Tensor) -> Tensor:
     return torch.ops.aten.threshold_backward(g, node._saved_result[None], 0)
 
 
-def _summand(node: Node, g: Tensor) -> Tensor:
+def _same(node: Node, g: Tensor) -> Tensor:
     return g
 
 
@@ -167,9 +178,10 @@ def over_positions(mean: Node | None) -> bool:
 RULES: dict[tuple[str, int], Callable[[Node, Tensor], Tensor | None]] = {
     ("ConvolutionBackward0", 0): _convolution,
     ("ReluBackward0", 0): _relu,
-    ("AddBackward0", 0): _summand,
+    ("AddBackward0", 0): _same,
     ("AddBackward0", 1): _second_summand,
     ("AddcmulBackward0", 1): _scaled,
+    ("CloneBackward0", 0): _same,
     ("AddmmBackward0", 1): _scaled_matrix,
     ("MmBackward0", 0): _matrix,
     ("MeanBackward1", 0): _mean,

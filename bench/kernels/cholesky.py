@@ -2,6 +2,7 @@
 
     factor = Factor(kernel)          the lower triangle becomes L, with L L^T = K + shift I; the upper keeps K
     factor.solve(b)                  (K + shift I)^-1 b
+    factor.refined(b, steps)         the same in float64, whatever the factor's precision
     factor.product(v)                K v, from the upper triangle and the diagonal kept aside
     factor.restore()                 the kernel again, as it was
 
@@ -16,8 +17,8 @@ from torch import Tensor
 from bench.core.errors import UserError
 from bench.core.progress import counter
 
-PANEL = 2048  # columns at a time: large enough for products at full speed, small beside n
-FEW = 256  # rows whose absolute values are summed at once
+PANEL = 384  # columns at a time: enough for products at full speed, and few flops are left to anything else
+FEW = 256  # rows whose absolute values are summed, or which are brought to another precision, at once
 ROWS = 8192  # of a panel that are solved at once, which bounds the copy
 
 
@@ -58,6 +59,18 @@ class Factor:
         """(K + shift I)^-1 b for b (n, k)."""
         return self.backward(self.forward(b))
 
+    def refined(self, b: Tensor, steps: int) -> tuple[Tensor, float]:
+        """(K + shift I)^-1 b in float64 from a factor of less, and the relative residual: each step solves for what
+        the last one left, which is computed in float64.
+        """
+        b = b.double()  # (n, k)
+        x = torch.zeros_like(b)
+        left = b
+        for _ in range(steps + 1):
+            x = x + self.solve(left.to(self.matrix.dtype)).double()
+            left = b - self.product(x) - self.shift * x
+        return x, float(left.norm() / b.norm())
+
     def forward(self, b: Tensor) -> Tensor:
         """L^-1 b; rows up to any N depend on the first N of b alone, so leading blocks come for free."""
         a, x = self.matrix, b.clone()
@@ -79,14 +92,15 @@ class Factor:
         return x
 
     def product(self, v: Tensor) -> Tensor:
-        """K v for v (n, k), without the shift."""
-        a, out = self.matrix, self.diagonal[:, None] * v
-        for start in range(0, len(a), self.panel):
-            end = min(start + self.panel, len(a))
-            upper = a[start:end, start:end].triu(1)
+        """K v for v (n, k), without the shift, in the precision of v."""
+        a, out = self.matrix, self.diagonal.to(v.dtype)[:, None] * v
+        few = self.panel if a.dtype == v.dtype else FEW  # rows that may have to be brought to another precision
+        for start in range(0, len(a), few):
+            end = min(start + few, len(a))
+            upper = a[start:end, start:end].triu(1).to(v.dtype)
             out[start:end] += upper @ v[start:end] + upper.mT @ v[start:end]
             if end < len(a):
-                block = a[start:end, end:]  # (b, n - end)
+                block = a[start:end, end:].to(v.dtype)  # (b, n - end)
                 out[start:end] += block @ v[end:]
                 out[end:] += block.mT @ v[start:end]
         return out

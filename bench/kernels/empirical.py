@@ -3,6 +3,7 @@
     theta = gram(net, x)                                        (N O, N O), thesis (3.1): entry [n O + o, m O + p]
     theta = gram(net, x_test, x, output="pseudo")               (N1, N2), the pNTK, thesis (3.2)
     theta = gram(net, x, layers=["head"], out="theta.npy")      the read-out layer alone, streamed to a file
+    gram(net, x, out="theta.npy", part=(k, 4))                  a quarter of it, for four processes; then without part
 
 How: `tangents` takes the gradients of the outputs with respect to what every layer returns; `layers`, `convolution`,
 `tail` and `norm` turn them into each layer's share of Theta. Points are cut into tiles such that what is kept of two
@@ -21,6 +22,7 @@ from bench.core.errors import UserError
 from bench.core.progress import counter
 from bench.kernels.layers import Kept
 from bench.kernels.pages import keep_pages
+from bench.kernels.parts import check, share
 from bench.kernels.store import Store, identity
 from bench.kernels.tangents import Tangents
 
@@ -34,8 +36,9 @@ def gram(
     layers: Sequence[str] | None = None,
     budget: int | None = None,
     out: str | Path | None = None,
+    part: tuple[int, int] | None = None,
     progress: bool = False,
-) -> Tensor:
+) -> Tensor | None:
     """Theta(x1, x2), or the symmetric Theta(x1, x1) of which only one half is computed, over all trainable parameters.
 
     output    "full": rows n O + o, all outputs with all (thesis 3.1). One row per point: "pseudo", the gradient of
@@ -44,13 +47,19 @@ def gram(
     budget    bytes beside the result; by default a quarter of the memory that it leaves free
     out       a .npy file, written tile by tile and continued after a kill, with the tiles it began with; the result is
               then a copy-on-write map of it
+    part      (k, of), k from 0: only the tiles that fall to the k-th of so many processes, which may run at once, on
+              one machine or on several that share the folder of `out`. Returns None; the same call without `part`
+              puts together what parts have finished, and computes the rest
     progress  a bar, or lines in a log
 
     dtype and device are those of the parameters; a map is on the CPU. Results depend on budget, tiles and threads only
     by rounding: by at most 1e-13 of the largest entry in float64 and 5e-6 in float32, where an activation so near to a
-    kink that rounding decides its sign may add to that. On CUDA, torch by default rounds convolutions in float32 to ten
-    bits (torch.backends.cudnn.allow_tf32); the suite's own runs turn that off.
+    kink that rounding decides its sign may add to that. With equal budgets and threads, parts give the same bytes as
+    one process. On CUDA, torch by default rounds convolutions in float32 to ten bits (torch.backends.cudnn.allow_tf32);
+    the suite's own runs turn that off.
     """
+    if part is not None:
+        check(part, out)
     keep_pages()
     tangents = Tangents(net, x1, x2, output, layers)
     n1, n2 = len(x1), len(x1 if x2 is None else x2)
@@ -61,27 +70,35 @@ def gram(
     tile = tangents.plan(budget, max(n1, n2), x2 is None, out is not None)
     store = theta = None
     if out is not None:
-        store = Store(Path(out), identity(net, x1, x2, output, layers), shape, like.dtype, tile)
+        store = Store(Path(out), identity(net, x1, x2, output, layers), tile, s, symmetric=x2 is None)
         tile = store.tile
     else:
         theta = like.new_zeros(shape)
-    tiles = [(i, j) for i in range(0, n1, tile) for j in range(i if x2 is None else 0, n2, tile)]
-    todo = [(i, j) for i, j in tiles if store is None or (i, j) not in store.done]
+    todo = [(i, j) for i in range(0, n1, tile) for j in range(i if x2 is None else 0, n2, tile)]
+    if part is not None:
+        todo = [ij for ij in share(todo, tile, (n1, n2), x2 is None, part) if not store.has_aside(*ij)]
+    elif store:
+        store.open(shape, like.dtype)
+    todo = [ij for ij in todo if store is None or ij not in store.done]
     with counter("  kernel", len(todo) * len(tangents.layers), progress) as (tick, more):
         memory = Memory(tangents, x1, x2, tile, tick, more)
         for i, j in _there_and_back(todo):
             block = (slice(i * s, (i + tile) * s), slice(j * s, (j + tile) * s))
             size = (min(tile, n1 - i) * s, min(tile, n2 - j) * s)
-            part = like.new_zeros(size) if store else theta[block]
-            tangents.add(part, memory.left(i), memory.right(j), tick)  # no name for them: memory must be free to forget
+            some = like.new_zeros(size) if store else theta[block]
+            tangents.add(some, memory.left(i), memory.right(j), tick)  # no name for them: memory must be free to forget
             if x2 is None and i == j:
-                mirror(part)
-            if store:
-                store.put(i, j, block, part, both=x2 is None)
+                mirror(some)
+            if part is not None:
+                store.set_aside(i, j, some)
+            elif store:
+                store.put(i, j, some)
             elif x2 is None and i != j:
-                theta[block[1], block[0]] = part.T
-            del part  # before there is another
-    return store.map() if store else theta
+                theta[block[1], block[0]] = some.T
+            del some  # before there is another
+    if part is not None:
+        return None
+    return store.close() if store else theta
 
 
 def flops(

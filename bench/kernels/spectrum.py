@@ -5,6 +5,7 @@ with a factor that a regression needs anyhow; ten or so are enough, where a dens
 factorisations. Vectors are kept and orthogonalised again at every step: there are few.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -13,6 +14,8 @@ from torch import Tensor
 from bench.kernels.cholesky import Factor
 
 STEPS = 200  # at most; the largest eigenvalue of a kernel, far from the others, takes some ten
+FEW_EPS = 8  # error of an entry of a kernel, in eps of its size: sums of thousands of products
+ROWS = 256  # of a kernel that are looked at at once
 TOLERANCE = 1e-10  # relative change of the eigenvalue between two steps
 
 
@@ -41,16 +44,21 @@ def largest(product: Callable[[Tensor], Tensor], like: Tensor, tolerance: float 
     return value
 
 
-def ends(factor: Factor) -> tuple[float, float]:
+def ends(factor: Factor, tolerance: float = TOLERANCE) -> tuple[float, float]:
     """lambda_min and lambda_max of K, from the factor of K + shift I.
 
-    A lambda_min within rounding of zero, n eps lambda_max, is noise: `resolved` tells.
+    A lambda_min below `noise` is not resolved.
     """
-    most = largest(factor.product, factor.diagonal)
-    least = 1 / largest(factor.solve, factor.diagonal) - factor.shift
+    most = largest(factor.product, factor.diagonal, tolerance)
+    least = 1 / largest(factor.solve, factor.diagonal, tolerance) - factor.shift
     return least, most
 
 
-def resolved(least: float, most: float, n: int, dtype: torch.dtype) -> bool:
-    """Whether a smallest eigenvalue is above what rounding makes of zero."""
-    return least > n * torch.finfo(dtype).eps * most
+def noise(kernel: Tensor) -> float:
+    """What rounding makes of a zero eigenvalue of a kernel (n, n) that was computed in its own dtype.
+
+    Entries that are off by a few eps of their size, as if at random, move eigenvalues by 2 sqrt(n) of that error; the
+    size is the root mean square of the entries, |K|_F / n. A smallest eigenvalue below this is not resolved.
+    """
+    squares = sum(rows.double().square().sum().item() for rows in kernel.split(ROWS))  # never all of it in float64
+    return 2 * FEW_EPS * torch.finfo(kernel.dtype).eps * math.sqrt(squares / len(kernel))

@@ -8,9 +8,9 @@ once. A last block whose shortcut is a convolution has two of the kind.
 
 import torch
 from torch import Tensor
-from torch.autograd.graph import Node
+from torch.autograd.graph import GradientEdge, Node
 
-from bench.kernels.backward import over_positions, users_of
+from bench.kernels.backward import over_positions, shape_of, users_of
 from bench.kernels.convolution import Convolution, by_position
 from bench.kernels.layers import SIDE, Contracted, Site, blocks
 
@@ -18,6 +18,7 @@ from bench.kernels.layers import SIDE, Contracted, Site, blocks
 CHANNELWISE = {
     *("ReluBackward0", "LeakyReluBackward0", "PreluKernelBackward0", "GeluBackward0", "TanhBackward0", "ErfBackward0"),
     *("AddBackward0", "MulBackward0", "AddcmulBackward0", "AvgPool2DBackward0", "MaxPool2DWithIndicesBackward0"),
+    "CloneBackward0",
 }
 
 
@@ -70,17 +71,33 @@ class ConvTail(Convolution, Contracted):
             theta[i, :, j] += share.view(*qq.shape[1:], s, s).transpose(1, 2)
 
 
-def in_tail(zs: list[Tensor], phi: Tensor, f: Tensor) -> list[bool]:
+def in_tail(zs: list[GradientEdge], phi: Tensor, f: Tensor) -> list[bool]:
     """Of maps zs: does z reach f, the read-out of phi, only as phi = mean over positions, and each channel on its own?
 
     By autograd's graph: on all ways from z to the mean there is nothing but operations that are CHANNELWISE and have as
     many channels as z. More would mean that the single one of z was repeated.
     """
     users = users_of(f.grad_fn)
-    mean = phi.grad_fn
-    if users.get(mean) != [f.grad_fn] or not over_positions(mean):
+    mean, user = phi.grad_fn, f.grad_fn
+    while users.get(mean) == [user] and _only_flattens(mean):
+        mean, user = mean.next_functions[0][0], mean
+    if users.get(mean) != [user] or not over_positions(mean):
         return [False] * len(zs)
-    return [z.grad_fn in users and _alone(z.grad_fn, z.shape[1], mean, users) for z in zs]
+    return [z.node in users and _alone(z.node, shape_of(z)[1], mean, users) for z in zs]
+
+
+def _only_flattens(node: Node) -> bool:
+    """Whether this makes features (n, C) of means (n, C, 1, 1), as after AdaptiveAvgPool2d(1), or gives these means the
+    strides of channels last, as within it.
+    """
+    if node.name() not in ("ViewBackward0", "AsStridedBackward1"):
+        return False
+    n, c, *rest = node._input_metadata[0].shape
+    if shape_of(GradientEdge(*node.next_functions[0])) != (n, c, 1, 1):
+        return False
+    if node.name() == "ViewBackward0":
+        return not rest
+    return rest == [1, 1] and node._saved_stride[:2] == (c, 1) and not node._saved_storage_offset
 
 
 def _alone(node: Node, channels: int, mean: Node, users: dict[Node, list[Node]]) -> bool:

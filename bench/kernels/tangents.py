@@ -1,7 +1,8 @@
 """From a net and points to what its layers keep of them: hooks for inputs and outputs, a backward pass, checks.
 
-Hooks record what every layer sees, a, and returns, z; `backward` gives df/dz for layer after layer, of all backward
-vectors at once, without any weight gradient. What a net must be for this, see `bench.nets`; what it is not is said.
+Hooks record what every layer sees, a, and which operation made what it returns, z; `backward` gives df/dz for layer
+after layer, of all backward vectors at once, without any weight gradient. So z may be changed in place later on; of an
+a that is, the layer gets a copy. What a net must be for this, see `bench.nets`; what it is not is said.
 """
 
 import math
@@ -9,9 +10,10 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
 
 from bench.core.errors import UserError
-from bench.kernels.backward import backward, largest
+from bench.kernels.backward import backward, largest, shape_of
 from bench.kernels.convolution import Convolution, convolution
 from bench.kernels.layers import Contracted, Kept, Layer, Linear, PReLU, Readout, Rows, Site, add_rows, evenly
 from bench.kernels.norm import BatchNorm, FixedNorms
@@ -25,6 +27,7 @@ PASS_POINTS = 4  # at least
 LIVE = 4  # gradients of one size that there are at a time, on their way back
 TAIL = 0.25  # of what all layers keep of a point, a ConvTail's share at most
 TILES_ON_DISK = 4  # at least, per side: a kill loses a tenth of the work
+NOT_IN_PLACE = "use inplace=False, a + b for a += b"
 
 # What makes the layer of a module; not of a subclass, whose forward pass may be another
 LAYERS: dict[type[nn.Module], Callable[[Site], Layer]] = {
@@ -33,6 +36,8 @@ LAYERS: dict[type[nn.Module], Callable[[Site], Layer]] = {
     nn.BatchNorm2d: BatchNorm,
     nn.PReLU: PReLU,
 }
+
+Seen = list[tuple[Tensor, GradientEdge]]  # of each layer, a (n, *a) and what made z (n, *z)
 
 
 class Tangents:
@@ -57,13 +62,14 @@ class Tangents:
         shared: dict[tuple, Tensor] = {}
         self.passes = 0  # flops of forward and backward passes through these layers
         for (name, module), (a, z) in zip(self.modules.items(), probed, strict=True):
-            sizes = tuple(a.shape[1:]), tuple(z.shape[1:])
+            sizes = tuple(a.shape[1:]), shape_of(z)[1:]
             site = Site(name, module, *sizes, len(self.vectors), self.rows, points, pairs, self.like, shared)
             layer = layer_for(site)
-            self.layers.append(Readout(site, self.vectors) if z is f and isinstance(layer, Linear) else layer)
+            is_last = z.node is f.grad_fn
+            self.layers.append(Readout(site, self.vectors) if is_last and isinstance(layer, Linear) else layer)
             if isinstance(module, nn.Linear | nn.Conv2d):
                 passes = 1 + len(self.vectors) * a.requires_grad  # forward, and backwards where anything lies before
-                self.passes += points * passes * 2 * module.weight.numel() * math.prod(z.shape[2:])
+                self.passes += points * passes * 2 * module.weight.numel() * math.prod(sizes[1][1:])
         self.gradient = -(-largest(f, [z for _, z in probed]) // len(f))  # numbers of a point's, of one vector, at most
         self.readout = next((k for k, layer in enumerate(self.layers) if isinstance(layer, Readout)), None)
         if self.readout is not None and len(self.vectors) > 1:
@@ -83,10 +89,12 @@ class Tangents:
     def _pass_bytes(self) -> int:
         return PASS_BYTES if self.like.device.type == "cpu" else PASS_BYTES_ON_GPU
 
-    def _probe(self, x: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
-        """A forward pass that shows the layout of images to take from now on: channels last, the faster one for
-        convolutions, unless the net cannot have it.
+    def _probe(self, x: Tensor) -> tuple[Seen, Tensor]:
+        """A forward pass that shows what to take from now on: the layout of images, channels last, the faster one for
+        convolutions, unless the net cannot have it; copies of what is changed in place.
         """
+        self.copies_x = True  # until it is known whether the net changes x
+        self.copied: set[str] = set()  # layers that get a copy of their input, since it is changed later on
         self.layout = torch.channels_last if x.dim() == 4 else torch.preserve_format
         try:
             return self._forward(x)
@@ -96,7 +104,7 @@ class Tangents:
             self.layout = torch.contiguous_format  # x.view(len(x), -1) after a convolution needs its output so
             return self._forward(x)
 
-    def _find_tail(self, probed: list[tuple[Tensor, Tensor]], f: Tensor) -> None:
+    def _find_tail(self, probed: Seen, f: Tensor) -> None:
         """Convolutions of which one gradient does for all outputs, unless that takes far more memory: more than twice
         the layer's and more than TAIL of all layers'.
         """
@@ -161,10 +169,15 @@ class Tangents:
             take = layer.keep(a.detach(), k)
             if take:
                 (tails if isinstance(layer, ConvTail) else others).append((take, z))
-        if tails:
-            phi = seen[self.readout][0]  # (n, C)
-            backward(phi, torch.ones_like(phi)[None], tails)
-        backward(f, self.vectors[:, None].expand(-1, *f.shape), others)
+        try:
+            if tails:
+                phi = seen[self.readout][0]  # (n, C)
+                backward(phi, torch.ones_like(phi)[None], tails)
+            backward(f, self.vectors[:, None].expand(-1, *f.shape), others)
+        except RuntimeError as error:
+            if "modified by an inplace operation" not in str(error):
+                raise
+            raise UserError(f"the net changes in place what its gradients need; {NOT_IN_PLACE}") from error
 
     def add(self, theta: Tensor, left: list[Kept], right: list[Kept], tick: Callable[[], None]) -> None:
         """theta (N1 S, N2 S) += J J'^T, layer by layer; where right is left, only on and above the diagonal."""
@@ -175,33 +188,44 @@ class Tangents:
                 layer.add(theta, left[k], right[k])
             tick()
 
-    def _forward(self, x: Tensor) -> tuple[list[tuple[Tensor, Tensor]], Tensor]:
+    def _forward(self, x: Tensor) -> tuple[Seen, Tensor]:
         """What each layer saw and returned, and the outputs f (n, O)."""
         seen: dict[str, list] = {name: [] for name in self.modules}
 
         def record(name: str) -> Callable:
             def hook(_module, inputs, z):
-                seen[name].append((inputs[0], z, inputs[0]._version, z._version))
+                made_by = get_gradient_edge(z) if z.requires_grad else None  # now: z may be changed in place
+                seen[name].append((inputs[0], made_by, inputs[0]._version))
 
             return hook
 
         hooks = [module.register_forward_hook(record(name)) for name, module in self.modules.items()]
+        hooks += [self.modules[name].register_forward_pre_hook(_copy_input) for name in self.copied]
         try:
             with torch.inference_mode(False), torch.enable_grad(), self.norms:
-                f = self.net(x.detach().to(self.like, memory_format=self.layout))
+                own = x.detach().to(self.like, memory_format=self.layout, copy=self.copies_x)
+                before = own._version  # torch counts changes in place
+                f = self.net(own)
         finally:
             for hook in hooks:
                 hook.remove()
+        self.copies_x = own._version != before
         for name, calls in seen.items():
             if len(calls) != 1:
                 raise UserError(f"{name}: called {len(calls)} times in a forward pass; kernels need exactly once")
-            a, z, a_version, z_version = calls[0]
-            if not z.requires_grad:
+            if calls[0][1] is None:
                 raise UserError(f"{name}: runs without gradients, so no row of J is known; is it within no_grad?")
-            if (a._version, z._version) != (a_version, z_version):
-                what = "output" if z._version != z_version else "input"
-                raise UserError(f"{name}: its {what} is changed in place later on; use inplace=False, a + b for a += b")
+        changed = {name for name, ((a, _, version),) in seen.items() if a._version != version}
+        if changed & self.copied:
+            raise UserError(f"{min(changed)}: its input is changed in place later on; {NOT_IN_PLACE}")
+        if changed:  # in the probe, as a rule: again, with copies
+            self.copied |= changed
+            return self._forward(x)
         return [calls[0][:2] for calls in seen.values()], f
+
+
+def _copy_input(_module: nn.Module, inputs: tuple) -> tuple:
+    return inputs[0].clone(), *inputs[1:]
 
 
 def _size(layer: Layer) -> int:

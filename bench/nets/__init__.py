@@ -12,7 +12,7 @@ A net module states OPTIONS (see `bench.core.registry`) and WIDTH, what its `wid
 The kernels read gradients through forward hooks, hence
 - every parameter sits in an nn.Linear, nn.Conv2d, nn.BatchNorm2d or (activation=prelu only) nn.PReLU that is called
   exactly once per forward pass; residual sums may be functional;
-- nothing is computed in place: activations are modules of their own and sums are `a + b`;
+- nothing is computed in place, though kernels allow for it: activations are modules of their own and sums are `a + b`;
 - batch normalisation is in evaluation mode whenever a kernel is computed, so that a row never depends on its batch.
   Nothing runs a warm-up pass: at epoch 0 the running statistics are 0 and 1;
 - global average pooling is a plain mean over (2, 3), which is deterministic on CUDA.

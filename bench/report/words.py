@@ -42,6 +42,13 @@ def text(value: object) -> str:
     return "" if pd.isna(value) else str(value)
 
 
+def phrase(data: dict) -> str:
+    """`digits, 1,300 train / 497 test, partial, 2x2 average-pooled`"""
+    pool = data["average_pool"]
+    marks = (", partial" if data["partial"] else "") + (f", {pool}x{pool} average-pooled" if pool > 1 else "")
+    return f"{data['name']}, {data['train']:,} train / {data['test']:,} test{marks}"
+
+
 def listed(names: Iterable[str]) -> str:
     """`a`, `b`, `c`, or none."""
     return ", ".join(f"`{name}`" for name in names) or "none"

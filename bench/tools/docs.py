@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from types import ModuleType
 
 import pandas as pd
 
@@ -51,9 +52,13 @@ def filled(text: str) -> str:
 def blocks() -> dict[str, Callable[[], str]]:
     found = BLOCKS | perf.BLOCKS
     for name in study.names():
-        if find_spec(f"bench.studies.{name}.docs"):
-            found |= study.part(name, "docs").BLOCKS
+        found |= getattr(_documents(name), "BLOCKS", {})
     return found
+
+
+def _documents(name: str) -> ModuleType | None:
+    """What a study has to say for documents, if it has."""
+    return study.part(name, "docs") if find_spec(f"bench.studies.{name}.docs") else None
 
 
 def manual() -> str:
@@ -79,7 +84,8 @@ def _keys(node: dict, prefix: str = "") -> Iterator[tuple[str, str, str]]:
     for name, child in node.get("properties", {}).items():
         child, key = config.resolve(child), f"{prefix}{name}"
         inner = "properties" in child or isinstance(child.get("additionalProperties"), dict)
-        yield f"`{key}`", _default(child, inner), _meaning(child)
+        required = name in node.get("required", [])
+        yield f"`{key}`", "required" if required else _default(child, inner), _meaning(child)
         if inner and not others:
             yield from _keys(child, f"{key}.")
     if isinstance(others, dict):
@@ -88,7 +94,7 @@ def _keys(node: dict, prefix: str = "") -> Iterator[tuple[str, str, str]]:
 
 def _default(node: dict, inner: bool) -> str:
     if "default" not in node:
-        return "required"
+        return ""
     if inner and not node["default"]:
         return "" if "properties" in node else "`{}`"
     text = json.dumps(node["default"])
@@ -111,6 +117,9 @@ def headline() -> str:
     """The answer so far: what was decided, with numbers, and how much was not."""
     parts = []
     for name, found in words.committed("claims").groupby("study", sort=False):
+        if own := getattr(_documents(name), "headline", None):
+            parts.append(f"- {own()}")
+            continue
         mine, said = claims.overall(found)[name], []
         for verdict in ("supported", "not supported"):
             rows = found[found["claim"].isin(mine.index[mine == verdict])].drop_duplicates("claim")
@@ -192,7 +201,7 @@ def paper_costs() -> str:
         for name, jobs, hours in prices.assign(hours=hours).groupby("study")[["jobs", "hours"]].sum().itertuples()
     ]
     where = f"{prices['processor'][0]}, {prices['device'][0]}, {prices['threads'][0]} thread"
-    note = f"One job at a time on {where}. Training and evaluation only: queries are not counted."
+    note = f"One job at a time on {where}. Training and evaluation only: queries and kernels are not counted."
     return "\n".join([words.table(("study", "jobs", "hours"), rows), "", note])
 
 

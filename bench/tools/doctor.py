@@ -29,7 +29,7 @@ def report(config: dict) -> str:
         f"free disk   {shutil.disk_usage('.').free / 2**30:.0f} GiB",
     ]
     lines += [_gpu(), _slurm(), _git(), f"scale       {config['scale']}"]
-    rooms = [study.load(name) for name in study.names()]
+    rooms = [study.load(name) for name in config["studies"]]
     uses = [room.uses(cell) for room in rooms for cell in room.cells(config)]
     names = sorted({name for used in uses for name in used.get("datasets", ())})
     return "\n".join(lines + [_dataset(name, config["data"]["root"]) for name in names] + _locks())

@@ -2,7 +2,7 @@
 
 Cells of a study that differ only in strategy and seed cost about the same: a setting. One whose cells have run here is
 priced at their mean time. Any other is priced by timing one training step and one prediction of its network on random
-images, and counting how many a cell makes (the study's `work`); what its strategies do in queries is not counted.
+images, and counting how many a cell makes (the study's `work`); queries and kernels are not counted.
 """
 
 import math
@@ -10,6 +10,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 
 import pandas as pd
@@ -31,7 +32,7 @@ def prices(config: dict, where: str = "auto") -> pd.DataFrame:
     chosen = torch.device(device.kind(where))
     device.settle(chosen, threads=1)  # as many as a cell of the workflow has
     rows = []
-    for name in study.names():
+    for name in config["studies"]:
         room = study.load(name)
         jobs: dict[str, list[Cell]] = defaultdict(list)
         for cell in room.cells(config):
@@ -40,7 +41,7 @@ def prices(config: dict, where: str = "auto") -> pd.DataFrame:
             left = [cell for cell in cells if not paths.record_path(config["scale"], name, cell).is_file()]
             settings = room.settings(config, cells[0])
             seconds, how = _measured(name, cells, settings, chosen.type), "measured"
-            if seconds is None and hasattr(room, "work"):
+            if seconds is None and hasattr(room, "work") and room.uses(cells[0]).get("nets"):
                 say(f"timing {name}: {setting} ...")
                 seconds, how = _probed(room, cells[0], settings, chosen), "probed"
             elif seconds is None:
@@ -63,7 +64,7 @@ def report(table: pd.DataFrame) -> str:
         f"scale {first['scale']} on {first['processor']} ({first['device']}, {first['threads']} threads)\n"
         f"{shown.to_string(index=False)}\n"
         f"{table['jobs'].sum()} jobs, {hours.sum():.1f} hours left one at a time; k at a time take about 1/k of that"
-        + ("\nprobed: training and evaluation only, queries are not counted" if probed else "")
+        + ("\nprobed: training and evaluation only, queries and kernels are not counted" if probed else "")
         + ("\nunknown: not counted; run one cell to know" if (table["how"] == "unknown").any() else "")
     )
 
@@ -82,10 +83,21 @@ def _measured(name: str, cells: list[Cell], settings: dict, kind: str) -> float 
 def _probed(room, cell: Cell, settings: dict, chosen: torch.device) -> float:
     """Seconds of one cell, from the time per image of a training step and of a prediction."""
     used = room.uses(cell)
-    facts, recipe = registry.components("datasets")[used["datasets"][0]].constants, Recipe(**settings["recipe"])
-    pool, batch = settings["average_pool"], PROBE[chosen.type]
+    facts, pool = registry.components("datasets")[used["datasets"][0]].constants, settings["average_pool"]
     shape = (facts["SHAPE"][0], *(side // pool for side in facts["SHAPE"][1:]))
-    model = nets.build(used["nets"][0], shape, facts["CLASSES"], cell.width, torch_stream(0, "init")).to(chosen)
+    loss = Recipe(**settings["recipe"]).loss
+    step, forward = _per_image(used["nets"][0], shape, facts["CLASSES"], cell.width, loss, chosen)
+    work = room.work(settings)
+    return work["trained"] * step + (work["predicted"] + work["tested"] * facts["SIZES"][1]) * forward
+
+
+@cache
+def _per_image(
+    net: str, shape: tuple[int, int, int], classes: int, width: int, loss: str, chosen: torch.device
+) -> tuple[float, float]:
+    """Seconds per image of a training step and of a prediction; settings that share a network share its probe."""
+    batch = PROBE[chosen.type]
+    model = nets.build(net, shape, classes, width, torch_stream(0, "init")).to(chosen)
     x = torch.rand(batch, *shape, generator=torch_stream(0, "data")).to(chosen)
     y = torch.zeros(batch, dtype=torch.long, device=chosen)
 
@@ -93,10 +105,8 @@ def _probed(room, cell: Cell, settings: dict, chosen: torch.device) -> float:
         with torch.no_grad():
             model(x)
 
-    step = _time(lambda: loss_of(recipe.loss, model(x), y).backward(), chosen) / batch
-    forward = _time(predict, chosen) / batch
-    work = room.work(settings)
-    return work["trained"] * step + (work["predicted"] + work["tested"] * facts["SIZES"][1]) * forward
+    step = _time(lambda: loss_of(loss, model(x), y).backward(), chosen) / batch
+    return step, _time(predict, chosen) / batch
 
 
 def _time(work: Callable[[], object], chosen: torch.device, repeats: int = 3) -> float:

@@ -17,7 +17,7 @@ def reproduce(config: dict, scale: str, targets: list[str], cores: str, verbose:
     name = config["scale"]
     log, report = Path(f"results/{name}/logs/snakemake.log"), Path(f"results/{name}/report.html")
     chosen = ["--configfile", scale] if scale.endswith((".yaml", ".yml")) else ["--config", f"scale={scale}"]
-    cells = sum(len(list(study.load(room).cells(config))) for room in study.names())
+    cells = sum(len(list(study.load(room).cells(config))) for room in config["studies"])
     _say(f"scale {name}, {cells} cells; Snakemake's own text goes to {log}")
     progress = watch.Progress(None if targets else cells, study.all_figures(), time.monotonic())
     line = watch.Line(sys.stdout)
@@ -106,7 +106,7 @@ def _remedy(code: int, part: list[str], progress: watch.Progress, log: Path) -> 
 def _failures(config: dict, scale: str, progress: watch.Progress) -> Iterator[str]:
     """The cells that failed, with the last words of each, and what to type."""
     failed = sorted(progress.failed_cells())
-    notes = {(room, cell): note for room in study.names() for cell, _, note in status.states(config, room)}
+    notes = {(room, cell): note for room in config["studies"] for cell, _, note in status.states(config, room)}
     if progress.failed:
         yield f"jobs that failed: {len(progress.failed)}, of them cells: {len(failed)}"
     for room, cell in failed[:LISTED]:

@@ -21,7 +21,7 @@ def report(config: dict, listed: bool = False) -> str:
     """Counts by study, and what keeps cells from being done; `listed`: every cell."""
     lines = [f"scale {config['scale']}", f"{'study':<12}" + "".join(f"{state:>9}" for state in STATES)]
     notes = []
-    for name in study.names():
+    for name in config["studies"]:
         counts: Counter[str] = Counter()
         for cell, state, note in states(config, name):
             counts[state] += 1

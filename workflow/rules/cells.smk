@@ -12,9 +12,9 @@ rule cell:
         f"results/{SCALE}/benchmarks/{{study}}/{{cell}}.tsv"
     conda:
         "../../environment.yml"
-    threads: 1
+    threads: cell_threads
     resources:
-        mem_mb=lambda wildcards, attempt: 4000 * 4 ** (attempt - 1),  # kernels of the papers' sizes need more
+        mem_mb=cell_memory,
         runtime=720,
     params:
         settings=cell_settings,
@@ -25,6 +25,35 @@ rule cell:
         "python -m bench run {wildcards.study:q} {wildcards.cell:q} --scale {params.scale:q}"
         " --settings {params.settings:q} --root={params.root:q} --threads {threads} --out {output.record:q}"
         " >> {log:q} 2>&1"
+
+
+# One of several jobs that do the work of a large cell, before the cell itself.
+rule stage:
+    input:
+        ancient(cell_data),
+        stage_inputs,
+    output:
+        temp(touch(stage_mark("{study}", "{cell}", "{stage}"))),
+    log:
+        f"results/{SCALE}/logs/{{study}}/{{cell}}/{{stage}}.log",
+    benchmark:
+        f"results/{SCALE}/benchmarks/{{study}}/{{cell}}/{{stage}}.tsv"
+    conda:
+        "../../environment.yml"
+    threads: cell_threads
+    resources:
+        mem_mb=cell_memory,
+        runtime=720,
+    params:
+        settings=cell_settings,
+        code=cell_code,
+        record=lambda wildcards: paths.record_path(SCALE, wildcards.study, wildcards.cell),
+        scale=SCALE,
+        root=ROOT,
+    shell:
+        "python -m bench run {wildcards.study:q} {wildcards.cell:q} --stage {wildcards.stage:q}"
+        " --scale {params.scale:q} --settings {params.settings:q} --root={params.root:q} --threads {threads}"
+        " --out {params.record:q} >> {log:q} 2>&1"
 
 
 for name in STUDIES:

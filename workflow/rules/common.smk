@@ -17,7 +17,7 @@ except UserError as error:
 
 SCALE = config["scale"]
 ROOT = config["data"]["root"]
-STUDIES = {name: study.load(name) for name in study.names()}
+STUDIES = {name: study.load(name) for name in config["studies"]}
 RECORDS = {
     name: [str(paths.record_path(SCALE, name, cell)) for cell in room.cells(config)] for name, room in STUDIES.items()
 }
@@ -36,6 +36,7 @@ wildcard_constraints:
     study="|".join(STUDIES),
     cell=f"{WORD}(/{WORD})*/seed-[0-9]+",
     dataset=WORD,
+    stage="[a-z0-9-]+",
 
 
 @cache
@@ -46,7 +47,10 @@ def of_cell(name, text):
     settings = json.dumps(room.settings(config, cell), sort_keys=True)
     used = [f"{ROOT}/{dataset}.npz" for dataset in room.uses(cell).get("datasets", [])]
     others = list(room.inputs(cell)) if hasattr(room, "inputs") else []
-    return {"settings": settings, "data": used, "others": others, "code": digest.of_cell(name, cell)}
+    stages = room.stages(config, cell) if hasattr(room, "stages") else []
+    needs = room.needs(cell, json.loads(settings)) if hasattr(room, "needs") else {}
+    found = {"settings": settings, "data": used, "others": others, "stages": stages, "code": digest.of_cell(name, cell)}
+    return found | {"threads": needs.get("threads", 1), "mem_mb": needs.get("mem_mb", 8000)}
 
 
 def cell_data(wildcards):
@@ -54,7 +58,34 @@ def cell_data(wildcards):
 
 
 def cell_inputs(wildcards):
-    return of_cell(wildcards.study, wildcards.cell)["others"]
+    """Files that other jobs make, and the marks of the last stage."""
+    found = of_cell(wildcards.study, wildcards.cell)
+    return found["others"] + marks(wildcards, len(found["stages"]) - 1)
+
+
+def stage_inputs(wildcards):
+    """The marks of the stage before."""
+    stages = of_cell(wildcards.study, wildcards.cell)["stages"]
+    return marks(wildcards, next(k for k, names in enumerate(stages) if wildcards.stage in names) - 1)
+
+
+def marks(wildcards, k):
+    """What tells that the jobs of a cell's k-th stage are done."""
+    stages = of_cell(wildcards.study, wildcards.cell)["stages"]
+    return [stage_mark(wildcards.study, wildcards.cell, name) for name in stages[k]] if k >= 0 else []
+
+
+def stage_mark(study, cell, stage):
+    return f"results/{SCALE}/stages/{study}/{cell}/{stage}.done"
+
+
+def cell_threads(wildcards):
+    return of_cell(wildcards.study, wildcards.cell)["threads"]
+
+
+def cell_memory(wildcards, attempt):
+    """What the study says that a cell needs, and twice as much in every further attempt."""
+    return of_cell(wildcards.study, wildcards.cell)["mem_mb"] * 2 ** (attempt - 1)
 
 
 def cell_settings(wildcards):

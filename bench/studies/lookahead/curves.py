@@ -12,6 +12,7 @@ import pandas as pd
 
 from bench.core.errors import UserError
 from bench.report import stats
+from bench.report.words import phrase
 
 SETTING = ["dataset", "net", "width", "recipe"]
 RUN = [*SETTING, "strategy", "seed"]
@@ -128,10 +129,3 @@ def diverged(curves: pd.DataFrame, *strategies: str) -> int:
     """How many runs of these strategies diverged."""
     mine = curves[curves["strategy"].isin(strategies)]
     return len(mine.loc[mine["diverged"].astype(bool), RUN].drop_duplicates())
-
-
-def phrase(data: dict) -> str:
-    """`digits, 1,300 train / 497 test, partial, 2x2 average-pooled`"""
-    pool = data["average_pool"]
-    marks = (", partial" if data["partial"] else "") + (f", {pool}x{pool} average-pooled" if pool > 1 else "")
-    return f"{data['name']}, {data['train']:,} train / {data['test']:,} test{marks}"

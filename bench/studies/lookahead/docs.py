@@ -5,48 +5,10 @@ from fnmatch import fnmatch
 import pandas as pd
 
 from bench.core import config, csv, paths, registry, study
-from bench.report import words
-from bench.report.claims import VERDICTS, overall
+from bench.report import pages, words
 from bench.studies import lookahead
 from bench.studies.lookahead.curves import SETTING
 from bench.studies.lookahead.tables import PUBLISHED
-
-
-def answer() -> str:
-    """The claims by verdict, in words."""
-    claims = words.committed("lookahead-claims")
-    first = claims.drop_duplicates("claim").set_index("claim")
-    verdicts = overall(claims).droplevel("study")
-    lines = []
-    for verdict in VERDICTS:
-        found = first.loc[verdicts.index[verdicts == verdict]]
-        statements = "; ".join(found["statement"] + " (" + found["where"] + ")")
-        lines.append(f"- **{verdict.capitalize()}** ({len(found)}): {statements or 'none'}.")
-    return "\n".join(lines)
-
-
-def claims_table() -> str:
-    claims = words.committed("lookahead-claims")
-    measured = claims[claims["verdict"] != "not measured"]
-    rows = []
-    for row in measured.itertuples():
-        many = (claims["claim"] == row.claim).sum() > 1
-        where = f", {row.setting.removeprefix('thesis-')}" if many else ""
-        note = f", {words.text(row.note)}" if words.text(row.note) else ""
-        rows.append(
-            (
-                row.where,
-                f"{row.statement} ({row.arms}{where}{note})",
-                row.published,
-                words.measured(row),
-                f"**{row.verdict}**",
-                row.seeds_needed,
-            )
-        )
-    head = ("figure", "claim of the thesis", "published", "measured", "verdict", "seeds needed")
-    verdicts = overall(claims).droplevel("study")
-    note = f"Not measured at this scale: {', '.join(verdicts.index[verdicts == 'not measured']) or 'none'}."
-    return "\n".join([words.table(head, rows), "", note])
 
 
 def results() -> str:
@@ -110,17 +72,6 @@ def choices() -> str:
     return "\n".join([words.table(head, rows), "", note])
 
 
-def departures() -> str:
-    """How the panels of scale cpu depart from the thesis'; what several share is said once."""
-    frame = words.committed("lookahead-departures")
-    panels = frame["panel"].nunique()
-    rows = []
-    for (what, here, paper), group in frame.groupby(["what", "here", "paper"], sort=False):
-        where = "all" if len(group) == panels else ", ".join(name.removeprefix("thesis-") for name in group["panel"])
-        rows.append((what, here, paper, where))
-    return words.table(("what", "here", "paper", "panels"), sorted(rows, key=lambda row: (row[3] != "all", row[3])))
-
-
 def figures() -> str:
     """Links to the figures that were drawn and show something."""
     panels = words.committed("lookahead-summary")["panel"].unique()
@@ -156,12 +107,12 @@ def _diverged(count: int) -> str:
 
 
 BLOCKS = {
-    "lookahead-answer": answer,
-    "lookahead-claims": claims_table,
+    "lookahead-answer": lambda: pages.answer("lookahead"),
+    "lookahead-claims": lambda: pages.claims_table("lookahead"),
     "lookahead-results": results,
     "lookahead-tests": tests,
     "lookahead-choices": choices,
-    "lookahead-departures": departures,
+    "lookahead-departures": lambda: pages.departures("lookahead"),
     "lookahead-figures": figures,
     "lookahead-retraining": retraining,
 }

@@ -13,10 +13,11 @@ import pandas as pd
 
 from bench.core import csv, study
 from bench.report import claims, stats
+from bench.report.words import phrase
 from bench.studies import lookahead
 from bench.studies.lookahead import significance, times
 from bench.studies.lookahead.choices import choices
-from bench.studies.lookahead.curves import SETTING, by_panel, curves, diverged, elsewhere, phrase, runs
+from bench.studies.lookahead.curves import SETTING, by_panel, curves, diverged, elsewhere, runs
 
 PUBLISHED = study.folder("lookahead") / "published"
 BASELINES = {"gp": "gp-random", "gp-random": "gp-random"}  # what a difference is to; of all others, `random`

@@ -12,7 +12,8 @@ import numpy as np
 import pandas as pd
 
 from bench.report import stats
-from bench.studies.lookahead.curves import SETTING, by_panel, phrase
+from bench.report.words import phrase
+from bench.studies.lookahead.curves import SETTING, by_panel
 
 WHERE = ["device_name", "threads"]
 KEYS = ["scale", "data", *SETTING, "strategy", *WHERE]

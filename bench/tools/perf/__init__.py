@@ -4,13 +4,22 @@ from pathlib import Path
 
 
 def main(what: str, peers: bool, out: Path, only: str | None) -> list[Path]:
-    """Measure `what`, kernels or lookahead, and write its table and its figure; what was written."""
+    """Measure `what`, kernels, lookahead or pntk, and write its table and its figure; what was written."""
     from bench.report import figure
-    from bench.tools.perf import kernel_figure, kernels, lookahead, lookahead_figure  # peers have no torch
+    from bench.tools.perf import (
+        kernel_figure,
+        kernels,
+        lookahead,
+        lookahead_figure,
+        pntk,
+        pntk_figure,
+    )  # peers have no torch
 
     path = out / f"{what}.csv"
     if what == "kernels":
         drawn = kernel_figure.draw(kernels.run(path, peers, only))
+    elif what == "pntk":
+        drawn = pntk_figure.draw(pntk.run(path, only))
     else:
         drawn = lookahead_figure.draw(lookahead.run(path, only=only))
     return [path, *figure.save(drawn, out / what)]

@@ -11,6 +11,7 @@ from bench.tools.perf.quiet import FOREIGN
 from bench.tools.perf.ratios import CASE, KERNELS, PEERS, processors, ratios
 
 PERF = ROOT / "results/perf"
+SOLVED, LARGE = ("in place", "scipy"), 5000  # beside torch; rows of a kernel from which on a factor's time matters
 APART = 1.1  # times: leads on two processors that differ by less are called alike
 
 
@@ -127,8 +128,42 @@ def lookahead_speed(folder: Path = PERF) -> str:
     )
 
 
+def pntk_speed(folder: Path = PERF) -> str:
+    """The in-place factor beside its peers; the phases of a measurement at every size. A star: others were at work."""
+    table = csv.read(folder / "pntk.csv")
+    table["text"] = [f"{row.seconds:.3g}{'*' * (row.foreign > FOREIGN)}" for row in table.itertuples()]
+    solver, studies = table[table.group == "solver"], table[table.group != "solver"]
+    wide = solver[solver.threads > 1].pivot(index=["dtype", "n"], columns="what", values=["text", "peak_gib"])
+    alone = solver[solver.threads == 1].pivot(index=["dtype", "n"], columns="what", values="processor_seconds")
+    time = alone[list(SOLVED)].div(alone.torch, axis=0).reindex(wide.index)
+    extra = wide.peak_gib[list(SOLVED)].div(wide.peak_gib.torch, axis=0)
+    ratios = [f"{what} / torch: {of}" for of in ("time of one thread", "memory") for what in SOLVED]
+    lines = titles("dtype", "n", *(f"{what}: s" for what in (*SOLVED, "torch")), *ratios)
+    for (dtype, n), some in wide.text.iterrows():
+        cells = ["" if pd.isna(value) else f"{value:.2f}" for each in (time, extra) for value in each.loc[dtype, n]]
+        lines.append(_row(dtype, f"{n:,.0f}", *some[[*SOLVED, "torch"]], *cells))
+    phases = ("kernel", "cross block", "factor", "solve", "smallest eigenvalue")
+    lines += ["", *titles("N", "O", "width", "kernel", *(f"{phase}: s" for phase in phases))]
+    keys = ["points", "outputs", "width", "output"]
+    sizes = studies.pivot(index=keys, columns="what", values="processor_seconds")
+    for (points, outputs, width, output), some in sizes.iterrows():
+        cells = (f"{points:,.0f}", f"{outputs:.0f}", f"{width:,.0f}", KERNELS[output])
+        lines.append(_row(*cells, *(f"{some[phase]:.2g}" for phase in phases)))
+    clock = solver[solver.threads > 1].pivot(index=["dtype", "n"], columns="what", values="seconds")
+    clock = clock.div(clock.torch, axis=0)
+    time, clock, extra = (each["in place"][wide.index.get_level_values("n") >= LARGE] for each in (time, clock, extra))
+    return "\n".join(lines) + (
+        f"\n\nFrom n = {LARGE:,} on, the in-place factor takes {time.min():.2f} to {time.max():.2f} times as long as "
+        f"torch's with one thread, and {clock.min():.2f} to {clock.max():.2f} times by the clock on all cores. It "
+        f"takes {extra.min():.2f} to {extra.max():.2f} of torch's memory beside the kernel. A star marks a clock that "
+        f"ran while others used more than {FOREIGN:.0%} of the machine. All numbers are of {table.processor.iloc[0]}, "
+        f"{table.measured_at.min()[:10]}."
+    )
+
+
 BLOCKS = {
     "kernel-speed": kernel_speed,
     "kernel-speed-by-net": kernel_speed_by_net,
     "lookahead-speed": lookahead_speed,
+    "pntk-speed": pntk_speed,
 }
