@@ -119,7 +119,9 @@ def test_paper_scale_lists_the_full_grid_without_data(bare):
     every = {name: study.load(name).cells(paper) for name in study.names()}
     tables = {f"{name}_tables": 1 for name in every} | {"claims": 1}
     figures = dict.fromkeys(study.all_figures(), 1)
-    assert counts == figures | tables | {"data": 4, "cell": sum(map(len, every.values()))}
+    staged = [names for cell in every["pntk"] for names in study.load("pntk").stages(paper, cell)]
+    jobs = {"data": 4, "cell": sum(map(len, every.values())), "stage": sum(map(len, staged))}
+    assert counts == figures | tables | jobs
     cells = every["lookahead"]
     settings = {(cell.dataset, cell.net, cell.width, cell.recipe) for cell in cells}
     # the seven settings of figs 2.2 and A.1, four further widths, cross-entropy, six rates of A.2a, ten of A.3,

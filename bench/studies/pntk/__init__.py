@@ -189,12 +189,16 @@ def _text(value: object) -> str:
 
 
 def needs(cell: Cell, settings: dict) -> dict[str, int]:
-    """Kernels decide: of all outputs in float64 for `kernels`, one N x N matrix and the test block for `full`."""
+    """Kernels decide: of all outputs in float64 for `kernels`, one N x N matrix and the test block for `full`, and for
+    `pair` the gradients of as many as a thousand outputs.
+    """
     protocol = settings["protocol"]
     n, m, outputs = protocol["train"], protocol["test"], protocol["outputs"] or 10
+    size = {"float32": 4, "float64": 8}[protocol["precision"]]
     if cell.measure == "full":
-        size = {"float32": 4, "float64": 8}[protocol["precision"]]
         return {"mem_mb": 6000 + round(1.15 * size * n * (n + m) / 1e6), "threads": 8 if n >= MANY else 1}
+    if cell.measure == "pair":
+        return {"mem_mb": 3000 * size}
     return {"mem_mb": 6000 + round(2.5 * 8 * (n * outputs) ** 2 / 1e6)}
 
 

@@ -12,7 +12,8 @@
     ablation    its value over that of ReLU with He's initialisation, at the widest network, at initialisation
 
 One value per seed; of `pair-...`, one per network. Where the network does not fit its labels (training accuracy below
-FITS), what is said of trained kernels is marked, and not comparable.
+FITS), what is said of trained kernels is marked, and not comparable. Kernels at initialisation are cheap, training is
+not: where a scale has a panel `initial-<net>`, with more widths and seeds, it speaks for `thesis-3.2-<net>` of them.
 """
 
 from fnmatch import fnmatch
@@ -23,7 +24,8 @@ import pandas as pd
 from bench.report.claims import Measured
 
 FITS = 0.99
-RATIOS = ("widening", "training", "ablation", "memory", "pair-ratio")
+AT_START = ("widening", "first")
+TRAINED, INITIAL = "thesis-3.2-", "initial-"
 
 
 def measure(claim: dict, frames: dict, config: dict) -> list[Measured]:
@@ -33,8 +35,7 @@ def measure(claim: dict, frames: dict, config: dict) -> list[Measured]:
     if kind == "memory":
         return _memory(frames["pntk-memory"])
     found = []
-    panels = {name: panel for name, panel in config["pntk"]["panels"].items() if fnmatch(name, claim["panel"])}
-    for name, panel in panels.items():
+    for name, panel in _panels(claim, config["pntk"]["panels"]).items():
         stand_in = panel["dataset"] not in ("cifar10", "noise")
         for each in _of_panel(claim, name, frames):
             each.departures = frames["departures"].get(name, "")
@@ -45,14 +46,22 @@ def measure(claim: dict, frames: dict, config: dict) -> list[Measured]:
     return found
 
 
+def _panels(claim: dict, panels: dict) -> dict:
+    """Those that a claim is about."""
+    names = [name for name in panels if fnmatch(name, claim["panel"])]
+    if claim["quantity"] in AT_START:
+        others = [name.replace(TRAINED, INITIAL) for name in names]
+        names = [other if other in panels else name for name, other in zip(names, others, strict=True)]
+    return {name: panels[name] for name in names}
+
+
 def _of_panel(claim: dict, panel: str, frames: dict) -> list[Measured]:
     kind, of = claim["quantity"], claim["of"]
     if kind == "exponent":
         return _exponents(claim, panel, frames["pntk-rates"])
     if kind in ("wider", "longer", "before"):
         return _whole(kind, of, panel, frames["pntk-full"])
-    rows = frames["pntk-summary"].iloc[:0] if panel not in set(frames["pntk-summary"]["panel"]) else None
-    if rows is not None:
+    if panel not in set(frames["pntk-summary"]["panel"]):
         return []
     moments = _moments(frames, panel)
     if kind == "ablation":

@@ -11,8 +11,8 @@ from bench.core.seeds import torch_stream
 from bench.kernels.empirical import gram
 from bench.learn.vision import torchvision
 from bench.studies.pntk import Cell
-from bench.studies.pntk.training import BUDGET
 
+NUMBERS = 2**31  # to be kept at a time: a thousand gradients of ResNet152
 SHAPE = (3, 32, 32)  # of CIFAR and SVHN; larger images would change both times alike
 
 
@@ -29,7 +29,7 @@ def measure(cell: Cell, settings: dict, data: None, device: torch.device, journa
         for repeat in range(protocol["repeats"] + 1):
             say(f"{kind} {repeat}/{protocol['repeats']}")
             with journal.clock(kind if repeat else "warm-up", repeat):
-                theta = gram(net, x[:1], x[1:], output=output, budget=BUDGET)
+                theta = gram(net, x[:1], x[1:], output=output, budget=NUMBERS * x.element_size())
         found[kind] = theta.double().sum().item() / (1 if kind == "pntk" else outputs)
     parameters = sum(parameter.numel() for parameter in net.parameters())
     moment = {"epoch": 0, "statistics": "initial", "outputs": outputs} | found
