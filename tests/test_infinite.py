@@ -208,7 +208,11 @@ def test_parameterisations_are_related_as_stated(kind):
 def test_a_black_image_trains_only_the_last_bias(kind):
     """ReLU's slope at 0 is 0 in PyTorch, and with zero biases every unit of a black image is there."""
     x = torch.cat([torch.zeros(1, 2, 3, 3), points(1, 2, 3, 3)]).double()
-    build = partial(fcn.build, width=7, widen="all") if kind == "fcn" else partial(convnet.build, width=1, readout="flatten")
+    build = (
+        partial(fcn.build, width=7, widen="all")
+        if kind == "fcn"
+        else partial(convnet.build, width=1, readout="flatten")
+    )
     net = build((2, 3, 3), 1, depth=2, activation="relu", init="he").double()
     finite = gram(func.jacrev(lambda p: func.functional_call(net, p, x)[:, 0])(dict(net.named_parameters())))
     infinitely = KERNELS[kind](x, depth=2, width=16).ntk

@@ -355,6 +355,17 @@ def test_trained_kernels_of_a_net_that_does_not_fit_decide_nothing(frames, confi
     assert "does not fit its labels" in row["note"]
 
 
+def test_only_panels_that_can_say_something_of_a_claim_are_asked(finished):
+    """`initial-fcn` speaks for the trained one of initialisation; wrn-16 has one width, so says nothing of widths."""
+    mine = CONFIG["pntk"]["panels"]
+    panels = mine | {"initial-fcn": mine["thesis-A.10"], "thesis-3.9-lone": mine["thesis-3.9-fcn"] | {"seeds": [0]}}
+    richer = check(CONFIG | {"pntk": CONFIG["pntk"] | {"panels": panels}}, "tests")
+    asked = tables.tables(*finished, richer)["pntk-claims"].groupby("claim")["setting"].agg(set)
+    assert asked["P01-diagonal"] == {"initial-fcn"}
+    assert asked["P11-vanish"] == {"thesis-3.2-fcn", "thesis-3.2-wrn-16"}
+    assert asked["P16-trained"] == {"thesis-3.9-fcn, fcn, N = 150"}
+
+
 @pytest.mark.parametrize("name", study.figures("pntk"))
 def test_every_figure_is_drawn_from_full_and_from_empty_tables(name, frames):
     figure = draw(name, frames)

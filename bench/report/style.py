@@ -8,10 +8,12 @@ import matplotlib as mpl
 import numpy as np
 import pandas as pd
 import seaborn as sns
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
 from matplotlib.textpath import text_to_path
+from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from bench.core import registry
 
@@ -100,6 +102,17 @@ def legend(figure: Figure, chosen: dict[str, dict]) -> None:
             break
     figure.set_figheight(figure.get_figheight() + 0.16 * len(parts[0]))
     figure.legend(handles=handles, loc="outside upper center", ncols=columns, columnspacing=1.2, handletextpad=0.5)
+
+
+def log_axis(axes: Axes) -> None:
+    """A logarithmic y-axis with numbers as people write them: decades, and 2 and 5 between where there are few."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(
+        FuncFormatter(lambda value, _: f"{value:g}" if 1e-4 <= value < 1e5 else f"{value:.0e}")
+    )
+    axes.yaxis.set_minor_locator(NullLocator())
 
 
 def inches(text: str, points: float) -> float:

@@ -14,6 +14,8 @@
 One value per seed; of `pair-...`, one per network. Where the network does not fit its labels (training accuracy below
 FITS), what is said of trained kernels is marked, and not comparable. Kernels at initialisation are cheap, training is
 not: where a scale has a panel `initial-<net>`, with more widths and seeds, it speaks for `thesis-3.2-<net>` of them.
+A panel of one width says nothing of widening, an untrained one nothing of training, and the whole dataset with a single
+seed decides nothing: it stands in its table and in no claim.
 """
 
 from fnmatch import fnmatch
@@ -22,9 +24,11 @@ import numpy as np
 import pandas as pd
 
 from bench.report.claims import Measured
+from bench.studies.pntk import of_setting
 
 FITS = 0.99
 AT_START = ("widening", "first")
+OF_WIDTHS, OF_TRAINING, OF_WHOLE = ("widening", "wider"), ("training", "last", "longer"), ("wider", "longer", "before")
 TRAINED, INITIAL = "thesis-3.2-", "initial-"
 
 
@@ -35,7 +39,7 @@ def measure(claim: dict, frames: dict, config: dict) -> list[Measured]:
     if kind == "memory":
         return _memory(frames["pntk-memory"])
     found = []
-    for name, panel in _panels(claim, config["pntk"]["panels"]).items():
+    for name, panel in _panels(claim, config).items():
         stand_in = panel["dataset"] not in ("cifar10", "noise")
         for each in _of_panel(claim, name, frames):
             each.departures = frames["departures"].get(name, "")
@@ -46,13 +50,27 @@ def measure(claim: dict, frames: dict, config: dict) -> list[Measured]:
     return found
 
 
-def _panels(claim: dict, panels: dict) -> dict:
-    """Those that a claim is about."""
+def _panels(claim: dict, config: dict) -> dict[str, dict]:
+    """Those that can say something of a claim."""
+    panels, kind = config["pntk"]["panels"], claim["quantity"]
     names = [name for name in panels if fnmatch(name, claim["panel"])]
-    if claim["quantity"] in AT_START:
+    if kind in AT_START:
         others = [name.replace(TRAINED, INITIAL) for name in names]
         names = [other if other in panels else name for name, other in zip(names, others, strict=True)]
-    return {name: panels[name] for name in names}
+    chosen = {name: panels[name] for name in names}
+    if kind in OF_WIDTHS:
+        chosen = {name: panel for name, panel in chosen.items() if len(panel["widths"]) > 1}
+    if kind in OF_TRAINING:
+        chosen = {name: panel for name, panel in chosen.items() if _trains(panel, config)}
+    if kind in OF_WHOLE:
+        seeds = config["pntk"]["seeds"]
+        chosen = {name: panel for name, panel in chosen.items() if len(panel.get("seeds", seeds)) > 1}
+    return chosen
+
+
+def _trains(panel: dict, config: dict) -> bool:
+    settings = (of_setting(config, panel["measure"], panel["dataset"], recipe) for recipe in panel["recipes"])
+    return any(each["protocol"]["trained"] for each in settings)
 
 
 def _of_panel(claim: dict, panel: str, frames: dict) -> list[Measured]:
@@ -183,5 +201,7 @@ def _memory(memory: pd.DataFrame) -> list[Measured]:
         return []
     ratio = np.log(wide["bytes", "entk"] / wide["bytes", "pntk"]).dropna()
     points, last = wide.index[-1], wide["peak_bytes"].iloc[-1]
-    note = f"over N; with all scratch {last['entk'] / last['pntk']:.0f} times at N = {points:,}"
+    note = "over N"
+    if last["pntk"]:  # of tiny kernels, no more than noise
+        note += f"; with all scratch {last['entk'] / last['pntk']:.0f} times at N = {points:,}"
     return [Measured(ratio, "memory", "eNTK over pNTK", "times", note=note)]

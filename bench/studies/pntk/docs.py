@@ -100,25 +100,27 @@ def whole() -> str:
     return words.table((*head, "residual", "seconds: kernel, factor, solve, test block", "GiB"), rows)
 
 
+# Panel and batch-norm statistics -> the width shown, which the choices share, and what was chosen
 CHOICES = {
-    ("thesis-3.2-fcn", "none"): "He's law, rate from the spectrum, squared loss",
-    ("choices-init", "none"): "PyTorch's law, the thesis' rate, squared loss",
-    ("choices-loss", "none"): "PyTorch's law, the thesis' rate, cross-entropy",
-    ("thesis-3.2-wrn-16", "initial"): "batch norm begins with 0 and 1",
-    ("thesis-3.2-wrn-16", "one-pass"): "batch norm has seen the points once",
-    ("thesis-3.2-resnet18", "initial"): "batch norm begins with 0 and 1",
-    ("thesis-3.2-resnet18", "one-pass"): "batch norm has seen the points once",
+    ("thesis-3.2-fcn", "none"): (1024, "He's law, rate from the spectrum, squared loss"),
+    ("choices-init", "none"): (1024, "PyTorch's law, the thesis' rate, squared loss"),
+    ("choices-loss", "none"): (1024, "PyTorch's law, the thesis' rate, cross-entropy"),
+    ("thesis-3.2-convnet", "none"): (1, "the read-out flattens"),
+    ("choices-readout", "none"): (1, "the read-out is the mean over positions"),
+    ("thesis-3.2-wrn-16", "initial"): (2, "batch norm begins with 0 and 1"),
+    ("thesis-3.2-wrn-16", "one-pass"): (2, "batch norm has seen the points once"),
+    ("thesis-3.2-resnet18", "initial"): (2, "batch norm begins with 0 and 1"),
+    ("thesis-3.2-resnet18", "one-pass"): (2, "batch norm has seen the points once"),
 }
 CHOSEN = ("off_on", "frobenius", "gap", "gap_of_additions", "gap_without_prior")
 
 
 def choices() -> str:
-    """What the thesis leaves open, side by side: the widest networks that the choices share, before and after."""
+    """What the thesis leaves open, side by side, before training and after."""
     table = words.committed("pntk-summary")
     rows = []
-    for (panel, statistics), said in CHOICES.items():
+    for (panel, statistics), (width, said) in CHOICES.items():
         mine = table[(table["panel"] == panel) & table["statistics"].isin([statistics, "trained"])]
-        width = 1024 if mine["net"].str.startswith("fcn").any() else mine["width"].max()
         for epoch in sorted({0, mine["epoch"].max()} if len(mine) else ()):
             at = mine[(mine["width"] == width) & (mine["epoch"] == epoch)].set_index("quantity")
             if at.empty or (epoch and statistics == "one-pass"):

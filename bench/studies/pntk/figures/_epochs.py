@@ -44,12 +44,12 @@ def draw(
         for name, part in series.items():
             _line(axes, part[part["quantity"] == quantity], chosen[name], factor, name)
             if second:
-                dashed = chosen[name] | {"linestyle": "--", "markerfacecolor": "white"}
+                dashed = chosen[name] | {"linestyle": "--", "marker": ""}
                 _line(axes, part[part["quantity"] == second], dashed, factor, None)
         if zero:
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=1)
         if log:
-            axes.set_yscale("log")
+            style.log_axis(axes)
         axes.set_title(_title(group))
         axes.set_xticks(sorted(group["epoch"].unique()))
         axes.set_xlabel("epoch")
@@ -81,6 +81,8 @@ def _line(axes: Axes, rows: pd.DataFrame, chosen: dict, factor: float, name: str
             linewidth=0,
         )
     passed = rows[rows["statistics"] == "one-pass"]
+    if not chosen["marker"]:
+        return
     hollow = chosen | {"linestyle": "", "markerfacecolor": "white", "markersize": 5}
     axes.plot(passed["epoch"], factor * passed["mean"], **hollow)
 

@@ -31,7 +31,7 @@ def draw(
         for name, chosen in style.ladder(series).items():
             _line(axes, series[name], column, chosen, name)
             if second:
-                _line(axes, series[name], second, chosen | {"linestyle": "--", "markerfacecolor": "white"}, None)
+                _line(axes, series[name], second, chosen | {"linestyle": "--", "marker": ""}, None)
         if zero:
             axes.axhline(0, color="0.3", linewidth=0.8, zorder=1)
         axes.set(title=f"{NETS[net.partition('+')[0]]}, N = {points:,}", xlabel="epoch")
