@@ -370,7 +370,7 @@ def test_only_panels_that_can_say_something_of_a_claim_are_asked(finished):
 def test_every_figure_is_drawn_from_full_and_from_empty_tables(name, frames):
     figure = draw(name, frames)
     assert figure.axes
-    assert any(axes.lines or axes.collections for axes in figure.axes)
+    assert any(axes.lines or axes.collections or axes.patches for axes in figure.axes)
     empty = {table: frame.iloc[:0] for table, frame in frames.items()}
     texts = [text.get_text() for axes in draw(name, empty).axes for text in axes.texts]
     assert any("No finished cells" in text for text in texts)
