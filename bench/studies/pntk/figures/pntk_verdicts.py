@@ -52,8 +52,8 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     )
     style.footnote(
         figure,
-        f"Scale {claims['scale'].iloc[0]}; {style.seeds(claims['n'])}. Means (x: ratios, pt: points of accuracy), or in",
-        "how many of several settings the claim holds. *: a control of this suite. Intervals: docs/results-pntk.md.",
+        f"Scale {claims['scale'].iloc[0]}; {style.seeds(claims['n'])}. Means (x: ratios, pt: points of accuracy), or",
+        "in how many of several settings the claim holds. *: a control of this suite. Intervals: docs/results-pntk.md.",
     )
     return figure
 
