@@ -332,6 +332,21 @@ def test_footnote_names_the_shading_where_there_is_any():
         assert ("Shading: 95% t-interval." in note) == shaded
 
 
+@pytest.mark.parametrize(
+    ("values", "labels"), [((0.06, 0.9), {"0.1", "0.2", "0.5"}), ((1e-3, 50), {"0.001", "0.1", "10"})]
+)
+def test_logarithmic_axes_have_numbers_as_people_write_them(values, labels):
+    axes = mpl.figure.Figure().subplots()
+    axes.plot(values)
+    _style.log_axis(axes)
+    axes.figure.canvas.draw()
+    low, high = axes.get_ylim()
+    shown = [t.get_text() for t in axes.get_yticklabels() if low <= t.get_position()[1] <= high]
+    assert labels <= set(shown)
+    assert all(float(text) > 0 for text in shown)
+    assert ("0.2" in shown) == ("0.2" in labels)
+
+
 def test_a_strategy_looks_the_same_in_every_figure():
     few, many = _style.styles(["ntk+kernel=full", "ntk", "random"]), _style.styles([*SIX, *LONG, "ntk+kernel=full"])
     assert all(many[name] == style for name, style in few.items())

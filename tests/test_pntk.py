@@ -344,6 +344,17 @@ def test_claims_on_cases_with_a_known_answer(frames, config):
     assert row["verdict"] == "not supported"
 
 
+def test_claims_of_whole_datasets_on_cases_with_a_known_answer(frames, config):
+    """Accuracy grows by a tenth every epoch, of which there are 0, 2 and 4, and by 0.01 from width 16 to 32."""
+    whole = frames["pntk-full"].copy()
+    whole["pseudo_accuracy"] = 0.1 * whole["epoch"] + 0.01 * (whole["width"] == 32) + 1e-4 * whole["seed"]
+    expected = {"P27-fcn": (0.2, "not supported"), "P16-trained": (0.4, "supported"), "P15-width": (0.01, "supported")}
+    for name, (value, verdict) in expected.items():
+        row = judged(name, frames | {"pntk-full": whole}, config).iloc[0]
+        assert row["measured"] == pytest.approx(value)
+        assert row["verdict"] == verdict
+
+
 def test_trained_kernels_of_a_net_that_does_not_fit_decide_nothing(frames, config):
     vanished = altered(frames, "gap", lambda row: 1e-6 * (1 + 0.01 * row["seed"]) if row["epoch"] else 1.0)
     fitting = altered(vanished, "train_accuracy", lambda row: 1.0)

@@ -6,6 +6,7 @@
     first, last its value before or after training, at the widest network
     always      its mean over all widths and moments
     wider, longer   accuracy at the widest minus the narrowest, after minus before training, of the whole dataset
+    later       accuracy at the end minus that at the first moment within training, of the whole dataset
     before      its value before training, of the whole dataset, at the widest network
     pair-ratio, pair-growth   seconds of the eNTK over the pNTK; the exponent of that ratio against O
     memory      bytes at most of the eNTK over those of the pNTK, at the largest N
@@ -28,7 +29,8 @@ from bench.studies.pntk import of_setting
 
 FITS = 0.99
 AT_START = ("widening", "first")
-OF_WIDTHS, OF_TRAINING, OF_WHOLE = ("widening", "wider"), ("training", "last", "longer"), ("wider", "longer", "before")
+OF_WIDTHS, OF_TRAINING = ("widening", "wider"), ("training", "last", "longer", "later")
+OF_WHOLE = ("wider", "longer", "later", "before")
 TRAINED, INITIAL = "thesis-3.2-", "initial-"
 
 
@@ -77,7 +79,7 @@ def _of_panel(claim: dict, panel: str, frames: dict) -> list[Measured]:
     kind, of = claim["quantity"], claim["of"]
     if kind == "exponent":
         return _exponents(claim, panel, frames["pntk-rates"])
-    if kind in ("wider", "longer", "before"):
+    if kind in OF_WHOLE:
         return _whole(kind, of, panel, frames["pntk-full"])
     if panel not in set(frames["pntk-summary"]["panel"]):
         return []
@@ -159,6 +161,13 @@ def _whole(kind: str, of: str, panel: str, rows: pd.DataFrame) -> list[Measured]
         elif kind == "longer" and last:
             difference = _at(group[group["epoch"] == last], wide, of) - _at(group[group["epoch"] == 0], wide, of)
             found.append(Measured(difference.dropna(), setting, f"width {wide}, epoch {last} minus 0"))
+        elif kind == "later":
+            early = group.loc[group["epoch"] > 0, "epoch"].min()
+            if early < last:
+                difference = _at(group[group["epoch"] == last], wide, of) - _at(
+                    group[group["epoch"] == early], wide, of
+                )
+                found.append(Measured(difference.dropna(), setting, f"width {wide}, epoch {last} minus {early}"))
         elif kind == "before":
             found.append(Measured(_at(group[group["epoch"] == 0], wide, of).dropna(), setting, f"width {wide}"))
     return found
