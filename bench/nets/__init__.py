@@ -14,7 +14,7 @@ The kernels read gradients through forward hooks, hence
   exactly once per forward pass; residual sums may be functional;
 - nothing is computed in place, though kernels allow for it: activations are modules of their own and sums are `a + b`;
 - batch normalisation is in evaluation mode whenever a kernel is computed, so that a row never depends on its batch.
-  Nothing runs a warm-up pass: at epoch 0 the running statistics are 0 and 1;
+  At epoch 0 the running statistics are 0 and 1; the pNTK study also measures a copy that has seen the data once;
 - global average pooling is a plain mean over (2, 3), which is deterministic on CUDA.
 """
 

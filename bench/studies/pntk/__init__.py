@@ -32,6 +32,7 @@ RECORD = {
     "properties": {"moments": {"type": "array", "items": {"type": "object", "required": ["epoch", "statistics"]}}},
 }
 NOISE = "noise"  # the dataset of `pair`: time does not depend on what is in an image
+FITS = 0.99  # training accuracy of a network that fits its labels
 MANY = 20_000  # points whose kernel is worth more than one thread
 RESNETS = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")  # of torchvision, for `pair`
 
@@ -161,7 +162,7 @@ def departures(given: dict) -> list[Departure]:
 
 
 def _departures(config: dict, paper: dict, name: str) -> Iterator[Departure]:
-    panel, theirs = config["pntk"]["panels"][name], paper["pntk"]["panels"].get(name)
+    panel, theirs = config["pntk"]["panels"][name], _counterpart(name, paper["pntk"]["panels"])
     if theirs is None:
         yield Departure(name, "a panel of this suite's own")
         return
@@ -169,6 +170,12 @@ def _departures(config: dict, paper: dict, name: str) -> Iterator[Departure]:
     for key in here:
         if here[key] != there[key]:
             yield Departure(name, key, _text(here[key]), _text(there[key]))
+
+
+def _counterpart(name: str, panels: dict) -> dict | None:
+    """The papers' panel of that name; `initial-fcn` and `thesis-3.9-fcn-10000` stand for others."""
+    named = (name, name.replace("initial-", "thesis-3.2-"), name.rpartition("-")[0])
+    return next((panels[each] for each in named if each in panels), None)
 
 
 def _flat(config: dict, panel: dict) -> dict[str, object]:

@@ -9,14 +9,16 @@
     later       accuracy at the end minus that at the first moment within training, of the whole dataset
     before      its value before training, of the whole dataset, at the widest network
     pair-ratio, pair-growth   seconds of the eNTK over the pNTK; the exponent of that ratio against O
-    memory      bytes at most of the eNTK over those of the pNTK, at the largest N
+    memory      numbers of the eNTK over those of the pNTK; a note has the measured memory at the largest N
     ablation    its value over that of ReLU with He's initialisation, at the widest network, at initialisation
 
 One value per seed; of `pair-...`, one per network. Where the network does not fit its labels (training accuracy below
-FITS), what is said of trained kernels is marked, and not comparable. Kernels at initialisation are cheap, training is
-not: where a scale has a panel `initial-<net>`, with more widths and seeds, it speaks for `thesis-3.2-<net>` of them.
-A panel of one width says nothing of widening, an untrained one nothing of training, and the whole dataset with a single
-seed decides nothing: it stands in its table and in no claim.
+FITS), what is said of trained kernels is marked, and not comparable. Moments whose kernel is too near to singular to be
+solved, or whose smallest eigenvalue is below rounding, are left out where that matters.
+
+Kernels at initialisation are cheap, training is not: where a scale has a panel `initial-<net>`, with more widths and
+seeds, it speaks for `thesis-3.2-<net>` of them. A panel of one width says nothing of widening, an untrained one nothing
+of training, and the whole dataset with a single seed decides nothing: it stands in its table and in no claim.
 """
 
 from fnmatch import fnmatch
@@ -25,13 +27,13 @@ import numpy as np
 import pandas as pd
 
 from bench.report.claims import Measured
-from bench.studies.pntk import of_setting
+from bench.studies.pntk import FITS, of_setting
 
-FITS = 0.99
 AT_START = ("widening", "first")
 OF_WIDTHS, OF_TRAINING = ("widening", "wider"), ("training", "last", "longer", "later")
 OF_WHOLE = ("wider", "longer", "later", "before")
 TRAINED, INITIAL = "thesis-3.2-", "initial-"
+SATURATING = ("activation=tanh", "activation=erf")
 
 
 def measure(claim: dict, frames: dict, config: dict) -> list[Measured]:
@@ -81,9 +83,9 @@ def _of_panel(claim: dict, panel: str, frames: dict) -> list[Measured]:
         return _exponents(claim, panel, frames["pntk-rates"])
     if kind in OF_WHOLE:
         return _whole(kind, of, panel, frames["pntk-full"])
-    if panel not in set(frames["pntk-summary"]["panel"]):
+    if panel not in set(frames["sound"]["panel"]):
         return []
-    moments = _moments(frames, panel)
+    moments = frames["sound"][frames["sound"]["panel"] == panel]
     if kind == "ablation":
         return _ablation(of, panel, moments)
     wanted = claim["statistics"] or ("initial" if "initial" in set(moments["statistics"]) else "none")
@@ -91,8 +93,11 @@ def _of_panel(claim: dict, panel: str, frames: dict) -> list[Measured]:
     last = moments["epoch"].max()
     end = moments[moments["epoch"] == last]
     if kind == "always":
-        values = pd.concat([start, moments[moments["epoch"] > 0]]).groupby("seed")[of].mean()
-        return [Measured(values.dropna(), panel, f"mean of {moments['width'].nunique()} widths and all moments")]
+        every = pd.concat([start, moments[moments["epoch"] > 0]])
+        without = every[of].isna().sum()
+        arms = f"mean of {moments['width'].nunique()} widths and all moments"
+        note = f"{without} of {len(every)} moments without a solution left out" if without else ""
+        return [Measured(every.groupby("seed")[of].mean().dropna(), panel, arms, note=note)]
     wide = start["width"].max()
     if kind == "widening":
         narrow = start["width"].min()
@@ -111,13 +116,6 @@ def _of_panel(claim: dict, panel: str, frames: dict) -> list[Measured]:
         return [Measured(values, panel, f"width {wide}", "times", fits, note=note)]
     unit = "points" if of.startswith("accuracy") else ""
     return [Measured(values.dropna(), panel, f"width {wide}", unit, fits, note=note)]
-
-
-def _moments(frames: dict, panel: str) -> pd.DataFrame:
-    """The moments of a panel: those of its settings."""
-    shown = frames["pntk-summary"].query("panel == @panel")
-    keys = ["measure", "dataset", "net", "width", "recipe"]
-    return frames["pntk-moments"].merge(shown[keys].drop_duplicates(), on=keys)
 
 
 def _at(rows: pd.DataFrame, width: int, column: str) -> pd.Series:
@@ -153,6 +151,8 @@ def _whole(kind: str, of: str, panel: str, rows: pd.DataFrame) -> list[Measured]
     for (net, points), group in mine.groupby(["net", "train_points"]):
         last, wide, narrow = group["epoch"].max(), group["width"].max(), group["width"].min()
         setting = f"{panel}, {net}, N = {points:,}"
+        fits = bool(_at(group[group["epoch"] == last], wide, "train_accuracy").min() >= FITS)
+        unfit = "" if fits else "the network does not fit its labels"
         if kind == "wider" and wide > narrow:
             epoch = 0 if of.startswith("pseudo") else last
             at = group[group["epoch"] == epoch]
@@ -160,16 +160,19 @@ def _whole(kind: str, of: str, panel: str, rows: pd.DataFrame) -> list[Measured]
             found.append(Measured(difference.dropna(), setting, f"width {wide} minus {narrow}", note=f"epoch {epoch}"))
         elif kind == "longer" and last:
             difference = _at(group[group["epoch"] == last], wide, of) - _at(group[group["epoch"] == 0], wide, of)
-            found.append(Measured(difference.dropna(), setting, f"width {wide}, epoch {last} minus 0"))
+            arms = f"width {wide}, epoch {last} minus 0"
+            found.append(Measured(difference.dropna(), setting, arms, comparable=fits, note=unfit))
         elif kind == "later":
             early = group.loc[group["epoch"] > 0, "epoch"].min()
             if early < last:
                 difference = _at(group[group["epoch"] == last], wide, of) - _at(
                     group[group["epoch"] == early], wide, of
                 )
-                found.append(Measured(difference.dropna(), setting, f"width {wide}, epoch {last} minus {early}"))
+                arms = f"width {wide}, epoch {last} minus {early}"
+                found.append(Measured(difference.dropna(), setting, arms, comparable=fits, note=unfit))
         elif kind == "before":
-            found.append(Measured(_at(group[group["epoch"] == 0], wide, of).dropna(), setting, f"width {wide}"))
+            values = _at(group[group["epoch"] == 0], wide, of).dropna()
+            found.append(Measured(values, setting, f"width {wide}", comparable=fits, note=unfit))
     return found
 
 
@@ -177,11 +180,14 @@ def _ablation(of: str, panel: str, moments: pd.DataFrame) -> list[Measured]:
     start = moments[moments["epoch"] == 0]
     wide = start["width"].max()
     plain = _at(start[start["net"] == "fcn"], wide, of)
-    return [
-        Measured(_log_ratio(_at(rows, wide, of), plain), f"{panel}, {net}", f"{net} over fcn, width {wide}", "times")
-        for net, rows in start.groupby("net")
-        if net != "fcn"
-    ]
+    found = []
+    for net, rows in start.groupby("net"):
+        if net != "fcn":
+            ratio, arms = _log_ratio(_at(rows, wide, of), plain), f"{net} over fcn, width {wide}"
+            outside = net.endswith(SATURATING)
+            note = "outside Setting B: this nonlinearity saturates" if outside else ""
+            found.append(Measured(ratio, f"{panel}, {net}", arms, "times", not outside, note=note))
+    return found
 
 
 def _pairs(claim: dict, times: pd.DataFrame) -> list[Measured]:

@@ -32,7 +32,8 @@ def headline() -> str:
         said, verdict = f"{rows[0].statement} ({words.measured(rows[0])})", rows[0].verdict
         if verdict == "supported" and any(row is not None and row.verdict == "not supported" for row in rows[1:]):
             verdict = "supported only because the network fits its labels"
-            but = " and ".join(f"{row.statement}, {words.measured(row)}" for row in rows[1:] if row is not None)
+            failed = [row for row in rows[1:] if row is not None and row.verdict == "not supported"]
+            but = " and ".join(f"{row.statement}, {words.measured(row)}" for row in failed)
             said += f"; the controls fail ({but})"
         lines.setdefault(verdict, []).append(said)
     verdicts = overall(claims)

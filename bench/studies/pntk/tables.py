@@ -5,7 +5,6 @@ or spread over decades are averaged as logarithms, so their mean is a geometric 
 """
 
 from dataclasses import asdict
-from fnmatch import fnmatch
 
 import numpy as np
 import pandas as pd
@@ -51,6 +50,19 @@ QUANTITIES = {
     "train_accuracy": False,
     "train_loss": True,
 }
+# What a kernel too near to singular cannot tell: its smallest eigenvalue, or the solution of its system
+OF_LEAST = {
+    "theta": ("lambda_min", "condition", "theta_lambda_min"),
+    "pseudo": ("lambda_min", "condition", "pseudo_lambda_min"),
+}
+OF_SOLUTION = (
+    "gap",
+    "gap_without_prior",
+    "gap_of_additions",
+    "accuracy_difference",
+    "accuracy_difference_without_prior",
+)
+RESIDUAL = 1e-3  # relative, above which a system is not solved
 MOMENTS = [
     *("scale", *CELL, *POINTS, "average_pool", "partial", "device", "learning_rate", "diverged", "trained"),
     *("parameters", "epoch", "statistics", *QUANTITIES, "theta_lambda_max", "pseudo_lambda_max", "theta_condition"),
@@ -59,7 +71,7 @@ MOMENTS = [
 ]
 SUMMARY = [
     *("scale", "panel", *SETTING, *POINTS, "epoch", "statistics", "quantity", "n", "mean", "low", "high"),
-    *("unresolved", "diverged", "train_accuracy"),
+    *("seeds", "unresolved", "diverged", "train_accuracy"),
 ]
 FULL = [
     *("scale", "panel", *CELL, "train_points", "test_points", "epoch", "statistics", "train_accuracy", "accuracy"),
@@ -85,24 +97,27 @@ def tables(records: list[dict], metas: list[dict], config: dict) -> dict[str, pd
     panels, departing = config["pntk"]["panels"], pntk.departures(config)
     pairs = list(zip(records, metas, strict=True))
     moments = moments_of(records)
-    fitted = rates(by_panel(moments, panels))
+    seeds = config["pntk"]["seeds"]
+    sound = by_panel(trusted(moments), panels, seeds)
+    fitted = rates(sound)
     scored = scores([pair for pair in pairs if pair[0]["cell"]["measure"] == "surrogates"])
     whole = [pair for pair in pairs if pair[0]["cell"]["measure"] == "full"]
     frames = {
         "pntk-moments": moments,
-        "pntk-summary": summary(by_panel(moments, panels)),
+        "pntk-summary": summary(sound),
         "pntk-rates": fitted,
         "pntk-exponents": exponents(fitted),
-        "pntk-full": by_panel(full(whole), panels).reindex(columns=FULL),
-        "pntk-learning": by_panel(learning(whole), panels).reindex(columns=LEARNING),
+        "pntk-full": by_panel(full(whole), panels, seeds).reindex(columns=FULL),
+        "pntk-learning": by_panel(learning(whole), panels, seeds).reindex(columns=LEARNING),
         "pntk-pairs": pair_times([pair for pair in pairs if pair[0]["cell"]["measure"] == "pair"]),
-        "pntk-surrogates": surrogates(by_panel(scored, panels)),
+        "pntk-surrogates": surrogates(by_panel(scored, panels, seeds)),
         "pntk-memory": scored[scored["epoch"] == 0].reindex(columns=MEMORY).drop_duplicates(ignore_index=True),
         "pntk-departures": pd.DataFrame([asdict(each) for each in departing], columns=DEPARTURES).assign(
             scale=config["scale"]
         ),
     }
-    frames["pntk-claims"] = claims.ledger("pntk", frames | {"departures": texts(departing)}, config)
+    judged = frames | {"sound": sound, "departures": texts(departing)}
+    frames["pntk-claims"] = claims.ledger("pntk", judged, config)
     return frames
 
 
@@ -147,15 +162,27 @@ def moments_of(records: list[dict]) -> pd.DataFrame:
     return frame.reindex(columns=MOMENTS).sort_values([*CELL, "epoch", "statistics"], ignore_index=True)
 
 
-def by_panel(frame: pd.DataFrame, panels: dict) -> pd.DataFrame:
+def trusted(moments: pd.DataFrame) -> pd.DataFrame:
+    """Without what rounding or jitter has decided: eigenvalues below noise, and solutions that leave a residual.
+
+    The table of moments keeps them, with what tells them apart.
+    """
+    moments = moments.copy()
+    for kernel, columns in OF_LEAST.items():
+        moments.loc[moments[f"{kernel}_resolved"] == False, list(columns)] = np.nan  # noqa: E712, missing is not False
+    unsolved = (moments[["theta_residual", "pseudo_residual"]] > RESIDUAL).any(axis=1)
+    moments.loc[unsolved, list(OF_SOLUTION)] = np.nan
+    return moments
+
+
+def by_panel(frame: pd.DataFrame, panels: dict, seeds: list[int]) -> pd.DataFrame:
     """The rows of each panel, with its name; a row that several panels share stands once for each."""
     parts = [frame.iloc[:0].assign(panel="")]
     for name, panel in panels.items():
         chosen = (frame["measure"] == panel["measure"]) & (frame["dataset"] == panel["dataset"])
         for axis in ("net", "width", "recipe"):
             chosen &= frame[axis].isin(panel[f"{axis}s"])
-        if "seeds" in panel:
-            chosen &= frame["seed"].isin(panel["seeds"])
+        chosen &= frame["seed"].isin(panel.get("seeds", seeds))
         parts.append(frame[chosen].assign(panel=name))
     return pd.concat(parts, ignore_index=True)
 
@@ -165,6 +192,7 @@ def summary(moments: pd.DataFrame) -> pd.DataFrame:
     keys, rows = ["scale", "panel", *SETTING, *POINTS, "epoch", "statistics"], []
     for values, group in moments.groupby(keys, sort=False):
         shared = dict(zip(keys, values, strict=True)) | {
+            "seeds": len(group),
             "unresolved": int((group["theta_resolved"] == False).sum()),  # noqa: E712, missing is not False
             "diverged": int((group["diverged"] > 0).sum()),
             "train_accuracy": group["train_accuracy"].mean(),
@@ -281,8 +309,3 @@ def surrogates(scored: pd.DataFrame) -> pd.DataFrame:
             row |= {key: found["mean"], f"{key}_low": found["low"], f"{key}_high": found["high"]}
         rows.append(row)
     return pd.DataFrame(rows, columns=SURROGATES)
-
-
-def of_panels(frame: pd.DataFrame, pattern: str) -> pd.DataFrame:
-    """Rows of the panels that match."""
-    return frame[[fnmatch(name, pattern) for name in frame["panel"]]]

@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from bench.report import style
+from bench.studies.pntk import FITS
 
 NETS = {"fcn": "FCN", "convnet": "ConvNet", "resnet18": "ResNet18", "wrn-16": "WRN-16-k"}
 ORDER = list(NETS)
-FITS = 0.99  # training accuracy of a network that fits its labels
 HEIGHT = 2.1  # inches of a row of panels
 
 
@@ -106,6 +106,11 @@ def _title(rows: pd.DataFrame) -> str:
     return title
 
 
+def _left_out(rows: pd.DataFrame) -> bool:
+    """Whether seeds are missing that other quantities of the same networks have."""
+    return bool((rows["n"] < rows["seeds"]).any())
+
+
 def _footnote(figure: Figure, rows: pd.DataFrame, note: str) -> None:
     scale = rows["scale"].iloc[0]
     where = "docs/results-pntk.md" if scale == "cpu" else "pntk-departures.csv"
@@ -114,7 +119,8 @@ def _footnote(figure: Figure, rows: pd.DataFrame, note: str) -> None:
         figure,
         f"Scale {scale}; {', '.join(style.DATASETS.get(name, name) for name in rows['dataset'].unique())};",
         f"{style.seeds(rows['n'])}. Shading: 95% t-interval.",
-        "Hollow: batch-norm statistics after one pass instead of 0 and 1." if hollow else "",
+        "Hollow: batch-norm statistics after one pass, not 0 and 1." if hollow else "",
+        "Singular kernels are left out." if _left_out(rows) else "",
         note,
-        f"Departs from the paper: see {where}.",
+        f"Departures: {where}.",
     )

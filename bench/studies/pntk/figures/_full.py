@@ -43,7 +43,7 @@ def draw(
     counts = rows.groupby(["net", "train_points", "width", "epoch"])["seed"].nunique()
     data = ", ".join(style.DATASETS.get(name, name) for name in rows["dataset"].unique())
     texts = (f"Scale {scale}; {data}; {style.seeds(counts)}.", "Shading: 95% t-interval." if counts.max() > 1 else "")
-    style.footnote(figure, *texts, note, f"Departs from the paper: see {where}.")
+    style.footnote(figure, *texts, note, f"Departures: {where}.")
     return figure
 
 

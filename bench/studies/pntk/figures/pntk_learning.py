@@ -14,10 +14,13 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     table = tables["pntk-learning"]
     if table.empty:
         return style.empty("No finished cells of thesis-3.9-... at this scale.")
+    chosen = table[table["net"].str.partition("+")[0] == "fcn"]
+    if chosen.empty:
+        return style.empty("No finished cells of an FCN in thesis-3.9-... at this scale.")
+    largest = chosen.groupby("recipe")["size"].transform("max")
+    chosen = chosen[largest == largest.max()]
     figure = Figure(figsize=(style.SINGLE_WIDTH, 2.6), layout="constrained")
     axes = figure.subplots()
-    largest = table.groupby(["net", "width"])["size"].transform("max")
-    chosen = table[(table["net"] == "fcn") & (largest == largest[table["net"] == "fcn"].max())]
     settings = list(chosen.groupby(["width", "epoch"]))
     looks = style.ladder(f"width {width:,}, epoch {epoch}" for (width, epoch), _ in settings)
     for ((_, _), rows), look in zip(settings, looks.values(), strict=True):

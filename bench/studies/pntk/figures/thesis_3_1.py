@@ -39,6 +39,6 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     style.footnote(
         figure,
         f"Scale {rows['scale'].iloc[0]}; torchvision's ResNets, images of 32 x 32; {machine}, threads: {threads}.",
-        f"Median of {repeats} repetitions after one to warm up; bars: quartiles. Other work shared the machine.",
+        f"Median of {repeats} repetitions after one to warm up; bars: quartiles.",
     )
     return figure

@@ -16,5 +16,5 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
         "gap",
         "relative difference\nof predictions",
         second="gap_of_additions",
-        note="Dashed: relative to what the eNTK adds to the network.",
+        note="Dashed: relative to what the eNTK adds.",
     )

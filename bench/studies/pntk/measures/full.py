@@ -2,9 +2,10 @@
 
 The kernel of all N training points is built in tiles, in memory or in a file that a killed run finds again; several
 jobs may share the tiles of one file, the stages of a cell. It is solved in place: one N x N matrix holds the Cholesky
-factor and, in its other triangle, still the kernel. The kernel is float32 as long as refinement in float64 brings the
-residual down, which the record says. The factor of the first n points is a part of the factor of all, so accuracies for
-smaller training sets come for the price of a solve.
+factor and, in its other triangle, still the kernel. A float32 factor is refined in float64. Where that does not bring
+the residual below RESIDUAL, the kernel is too near to singular, and ten times the jitter is tried; the record has both.
+The factor of the first n points is a part of the factor of all, so accuracies for smaller training sets come for the
+price of a solve.
 """
 
 import re
@@ -27,7 +28,7 @@ from bench.studies.pntk.training import BUDGET, Points, build, follow
 
 JITTER, GROWTH, MOST = 1e-6, 10, 1e-2  # of the mean diagonal: at first, from try to try, at most
 LADDER = [digit * 10**power for power in range(2, 6) for digit in (1, 2, 5)]  # training set sizes
-REFINEMENTS = 2
+REFINEMENTS, RESIDUAL = 2, 1e-3  # steps in float64; the relative residual after them, at most
 NETWORKS = "networks"  # in the scratch folder: the record of training, with weights
 
 
@@ -102,22 +103,31 @@ def _quantities(net: nn.Module, points: Points, dtype: torch.dtype, journal, epo
     f, f_test = predict(net, x).double(), predict(net, x_test).double()  # (N, O), (M, O)
     targets = F.one_hot(points.y, f.shape[1]).double()  # (N, O)
     rhs = torch.cat([targets - f, targets], 1)  # (N, 2 O): with the prior f, and without
+    rhs = rhs.to(kernel.device)  # a kernel on disk is on the CPU
     floor, mean = noise(kernel), float(kernel.diagonal().double().mean())
-    with journal.clock("factor", epoch):
-        factor, jitter = _factor(kernel, mean)
-    if factor is None:
-        return {"singular": True}
+    jitter = JITTER
+    while True:
+        with journal.clock("factor", epoch):
+            factor, jitter = _factor(kernel, mean, jitter)
+        if factor is None:
+            return {"singular": True}
+        with journal.clock("solve", epoch):
+            whole, residual = factor.refined(rhs, REFINEMENTS)
+        if residual <= RESIDUAL or jitter * GROWTH > MOST:
+            break
+        say(f"residual {residual:.0e} with jitter {jitter:.0e}: once more with {jitter * GROWTH:.0e}")
+        factor.restore()
+        jitter *= GROWTH
     with journal.clock("spectrum", epoch):
         least, most = ends(factor, tolerance=1e-4)
     sizes = sorted({*(size for size in LADDER if size < len(x)), len(x)})
     with journal.clock("solve", epoch):
         half = factor.forward(rhs.to(dtype))  # L^-1 b, whose first n rows serve every n
         weights = [F.pad(factor.backward(half, size), (0, 0, 0, len(x) - size)) for size in sizes[:-1]]
-        whole, residual = factor.refined(rhs, REFINEMENTS)
         weights = torch.stack([*weights, whole.to(dtype)], 2).flatten(1)  # (N, 2 O sizes)
     with journal.clock("cross", epoch):
         cross = gram(net, x_test, x, output="pseudo", budget=BUDGET, progress=True)  # (M, N)
-        added = (cross @ weights).double().view(len(x_test), 2, -1, len(sizes))  # (M, 2, O, sizes)
+        added = (cross @ weights.to(cross.device)).double().view(len(x_test), 2, -1, len(sizes))  # (M, 2, O, sizes)
     y = points.y_test
     return {
         "lambda_max": most,
@@ -132,9 +142,8 @@ def _quantities(net: nn.Module, points: Points, dtype: torch.dtype, journal, epo
     }
 
 
-def _factor(kernel: Tensor, mean: float) -> tuple[Factor | None, float]:
+def _factor(kernel: Tensor, mean: float, jitter: float) -> tuple[Factor | None, float]:
     """The factor with the least jitter of a ladder that lets it succeed; a kernel of lower rank than N needs more."""
-    jitter = JITTER
     while jitter <= MOST:
         try:
             return Factor(kernel, jitter * mean, progress=True), jitter
