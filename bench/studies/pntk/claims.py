@@ -101,6 +101,8 @@ def _of_panel(claim: dict, panel: str, frames: dict) -> list[Measured]:
     wide = start["width"].max()
     if kind == "widening":
         narrow = start["width"].min()
+        if wide == narrow:  # others have not run yet
+            return []
         ratio = _log_ratio(_at(start, wide, of), _at(start, narrow, of))
         return [Measured(ratio, panel, f"width {wide} over {narrow}", "times", note=_statistics(wanted))]
     if kind == "first":
