@@ -22,6 +22,7 @@ from bench.studies.lookahead.choices import CHOICES, choices
 from bench.studies.lookahead.claims import measure
 from bench.studies.lookahead.curves import curves as curves_of
 from bench.studies.lookahead.curves import runs
+from bench.studies.lookahead.diagnosis import bought
 from bench.studies.lookahead.tables import PUBLISHED
 
 SETTING = DIGITS | {"dataset": "mnist"}  # on which the thesis makes these claims
@@ -51,6 +52,7 @@ def config_of(panels: dict, seeds: int = 3) -> dict:
 def claims(curves: pd.DataFrame, queries: pd.DataFrame, config: dict, *only: str) -> pd.DataFrame:
     """The claims, or only some of them, judged by these curves and times."""
     frames = {"lookahead-curves": curves, "lookahead-runs": runs(curves), "lookahead-queries": queries}
+    frames["lookahead-bought"] = bought([])
     claimed = CLAIMED[CLAIMED["claim"].isin(only)] if only else CLAIMED
     return judged("lookahead", claimed, measure, frames, config)
 
@@ -477,7 +479,7 @@ def test_claims_name_what_exists():
     panels = configuration.load("paper")["lookahead"]["panels"]
     assert CLAIMED["claim"].is_unique
     assert (CLAIMED["source"] != "").all()
-    assert set(CLAIMED["quantity"].str.partition("-")[0]) <= {"area", "final", "cycle", "time"}
+    assert set(CLAIMED["quantity"].str.partition("-")[0]) <= {"area", "final", "cycle", "time", "same"}
     for row in CLAIMED.itertuples():
         assert not (pd.isna(row.holds_above) and pd.isna(row.holds_below)), row.claim
         for pattern, arms in ((row.panel, row.a), (row.panel_b or row.panel, row.b)):

@@ -87,7 +87,7 @@ def made(
             "data": facts | {"name": dataset},
             "cycles": [
                 {"cycle": c, "labelled": 1000 * (c + 1), "test_accuracy": 0.9 - 0.4 / (c + 1) + 0.01 * rng.normal()}
-                | {"test_loss": 0.1, "train_loss": 0.1, "train_accuracy": 1.0, "queried": []}
+                | {"test_loss": 0.1, "train_loss": 0.1, "train_accuracy": 1.0, "queried": [], "bought": {}}
                 | {"notes": {"scored": 8, "candidates": 4000} if strategy.startswith("naive") else {}}
                 for c in range(cycles)
             ],

@@ -165,6 +165,27 @@ def test_combinations_that_cannot_be_say_what_to_type(query):
         select("naive", replace(query, recipe=None), 2, stream(0))
 
 
+def test_an_audit_notes_scores_beside_retraining_s_and_buys_the_same(query, monkeypatch):
+    monkeypatch.setattr("bench.strategies.ntk.AUDITED", 3)
+    plain = select("ntk", replace(query, notes={}), 4, stream(0, "query"))
+    audited = replace(query, notes={})
+    assert select("ntk+audit=sample", audited, 4, stream(0, "query")).tolist() == plain.tolist()
+    follow = stream(0, "query")
+    follow.random(len(query.candidates))  # ties
+    sample = follow.permutation(len(query.candidates))[:3]
+    f, known = outputs_of(query), list(range(LABELLED))
+    theta, targets = tangent_kernel(query, "pseudo"), one_hot(query.labelled_labels)
+    scores = brute_scores(theta, f, f, known, targets, "mlmoc", f)
+    np.testing.assert_allclose(audited.notes["audit_foretold"], scores[sample], rtol=1e-6)
+    retrained, again = (
+        naive.scores(replace(query, notes={}), sample, naive.OPTIONS["epochs"], int(follow.integers(2**63))).tolist()
+        for _ in range(2)
+    )
+    assert audited.notes["audit_retrained"] == retrained
+    assert audited.notes["audit_again"] == again
+    assert retrained != again
+
+
 def test_notes_of_the_kernel(query):
     asked = replace(query, notes={})
     select("ntk", asked, 2, stream(0))

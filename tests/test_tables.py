@@ -44,7 +44,7 @@ def record(strategy: str, seed: int, accuracies: list[float], **changes) -> dict
     assert not changes
     cycles = [
         {"cycle": c, "labelled": 20 + 10 * c, "test_accuracy": a, "test_loss": 0.1, "train_loss": 1e-5}
-        | {"train_accuracy": 1.0, "candidates": 10, "queried": [], "notes": {}}
+        | {"train_accuracy": 1.0, "candidates": 10, "queried": [], "bought": {}, "notes": {}}
         for c, a in enumerate(accuracies)
     ]
     return {"schema": 2, "study": "lookahead", "cell": cell, "data": data, "cycles": cycles} | top

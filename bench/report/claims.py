@@ -36,6 +36,7 @@ COLUMNS = [
     *("holds_above", "holds_below", "n", "measured", "low", "high", "verdict", "seeds_needed", "data", "departures"),
     *("note", "source"),
 ]
+DEMO = "demo"  # in place of a verdict, at a scale that is a demonstration
 DECIDABLE = VERDICTS[:3]  # by more seeds
 MOST = 100  # seeds, beyond which "more than" is said
 
@@ -49,6 +50,7 @@ class Measured:
     arms: str = ""  # what was compared, in words
     unit: str = "points"  # points (of accuracy, as fractions), %, times (a ratio), or whatever the quantity has
     comparable: bool = True
+    exact: bool = False  # an identity: every value must be in the range, its ends included, and no interval is needed
     data: str = ""
     departures: str = ""
     note: str = ""
@@ -67,6 +69,8 @@ def judged(name: str, claims: pd.DataFrame, measure: Callable, frames: dict, con
             about = {"study": name, "scale": config["scale"]} | {key: claim[key] for key in COLUMNS if key in claim}
             about |= {key: getattr(found, key) for key in COLUMNS if hasattr(found, key)}
             judgement = verdict(found, claim["holds_above"], claim["holds_below"])
+            if config.get("demonstration") and judgement["n"]:
+                judgement |= {"verdict": DEMO, "seeds_needed": ""}
             rows.append(about | judgement | ({} if judgement["n"] else {"unit": ""}))
     return pd.DataFrame(rows, columns=COLUMNS)
 
@@ -82,12 +86,14 @@ def verdict(found: Measured, above: float, below: float) -> dict[str, object]:
         word = "not measured"
     elif not found.comparable:
         word = "not comparable"
+    elif found.exact:
+        word = "supported" if least <= values.min() and values.max() <= most else "not supported"
     elif low > least and high < most:
         word = "supported"
     else:
         word = "not supported" if high <= least or low >= most else "inconclusive"
     bounds = (least, most) if back is float else (np.log(bound) if bound > 0 else -np.inf for bound in (least, most))
-    needed = seeds_needed(values, *bounds) if word in DECIDABLE else ""
+    needed = seeds_needed(values, *bounds) if word in DECIDABLE and not found.exact else ""
     return {"n": len(values), "measured": mean, "low": low, "high": high, "verdict": word, "seeds_needed": needed}
 
 
@@ -113,7 +119,9 @@ def overall(claims: pd.DataFrame) -> pd.Series:
         words = set(found)
         if "supported" in words and "not measured" in words:
             words.add("inconclusive")
-        return next(word for word in ("not supported", "inconclusive", *VERDICTS) if word in words)
+        return next(
+            word for word in ("not supported", "inconclusive", *VERDICTS[:-1], DEMO, VERDICTS[-1]) if word in words
+        )
 
     return claims.groupby(["study", "claim"], sort=False)["verdict"].agg(verdict_of)
 
@@ -121,4 +129,5 @@ def overall(claims: pd.DataFrame) -> pd.Series:
 def counts(claims: pd.DataFrame) -> pd.DataFrame:
     """How many claims of each study have which verdict overall."""
     table = overall(claims).reset_index()
-    return pd.crosstab(table["study"], table["verdict"]).reindex(columns=list(VERDICTS), fill_value=0)
+    words = [*VERDICTS, *([DEMO] if DEMO in set(table["verdict"]) else [])]
+    return pd.crosstab(table["study"], table["verdict"]).reindex(columns=words, fill_value=0)

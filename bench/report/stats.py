@@ -54,6 +54,26 @@ def area(labelled: ArrayLike, accuracy: ArrayLike) -> float:
     return float(np.trapezoid(accuracy, labelled) / (labelled[-1] - labelled[0]))
 
 
+def probability_of_improvement(a: ArrayLike, b: ArrayLike, resamples: int = 2000) -> dict[str, float]:
+    """P(a run of a is better than a run of b), ties as halves, with a 95% percentile bootstrap over runs of either."""
+    a, b = np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+    value = float(_better(a, b))
+    if min(len(a), len(b)) < 2:
+        return {"probability": value, "low": NAN, "high": NAN}
+    found = stats.bootstrap((a, b), _better, n_resamples=resamples, vectorized=True, method="percentile", rng=0)
+    return {
+        "probability": value,
+        "low": float(found.confidence_interval.low),
+        "high": float(found.confidence_interval.high),
+    }
+
+
+def _better(a: np.ndarray, b: np.ndarray, axis: int = -1) -> np.ndarray:
+    """The share of pairs (..., n, m) in which a (..., n) exceeds b (..., m)."""
+    pairs = a[..., :, None] - b[..., None, :]
+    return (np.heaviside(pairs, 0.5)).mean(axis=(-2, -1))
+
+
 def friedman(blocks: pd.DataFrame) -> dict[str, float | str]:
     """Friedman's test with ties corrected; the effect is Kendall's W, from 0 (no agreement) to 1."""
     if note := _too_small(blocks):

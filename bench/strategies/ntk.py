@@ -21,9 +21,14 @@ released code differ; each choice is an option:
                            and guesses the next, without SGD in between; measured from f_lin, as in the code
 
 p(y | x') is the projection of the outputs on the simplex, as in the code. EER needs no reference.
+
+`audit=sample` also retrains the network, as `naive` does, with each of AUDITED random candidates, twice with batches in
+another order, and notes the scores beside its own: how well the linearised network foretells retraining, and how well
+retraining foretells itself. What is bought stays the same.
 """
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -32,7 +37,7 @@ from bench.core.errors import UserError
 from bench.kernels.empirical import gram
 from bench.kernels.lookahead import Posterior, add
 from bench.learn.train import predict
-from bench.strategies import Query, top
+from bench.strategies import Query, naive, top
 from bench.strategies._lookahead import BUDGET, OBJECTIVES, images, known, one_hot, resolved
 
 OPTIONS = {
@@ -41,7 +46,9 @@ OPTIONS = {
     "reference": ("network", "linear"),
     "solve": ("posterior", "resolve"),
     "query": ("batch", "sequential"),
+    "audit": ("none", "sample"),
 }
+AUDITED = 30  # candidates
 
 
 def select(
@@ -53,7 +60,10 @@ def select(
     reference: str,
     solve: str,
     query: str,
+    audit: str,
 ) -> np.ndarray:
+    if audit == "sample" and (solve, query) != ("posterior", "batch"):
+        raise UserError("ntk: audit=sample is for batch queries from the posterior; leave it out of the name")
     if (solve, query) == ("resolve", "sequential"):
         raise UserError("ntk: solve=resolve is for batch queries; leave it or query=sequential out of the name")
     if reference == "linear" and (query == "sequential" or objective.startswith("eer")):
@@ -68,7 +78,21 @@ def select(
     state = known(given, theta, f)
     if query == "sequential":
         return _one_by_one(given, size, stream, state, objective)
-    return top(OBJECTIVES[objective](state, mine, measured_from), size, stream)
+    scores = OBJECTIVES[objective](state, mine, measured_from)  # (U,)
+    chosen = top(scores, size, stream)
+    if audit == "sample":
+        given.notes |= _audit(given, scores, stream)
+    return chosen
+
+
+def _audit(given: Query, scores: torch.Tensor, stream: np.random.Generator) -> dict[str, list[float]]:
+    """Scores of a sample by the linearised network, by retraining, and by retraining again."""
+    sample = stream.permutation(len(given.candidates))[:AUDITED]
+    alone = replace(given, saved={}, save=lambda found: None)
+    epochs = naive.OPTIONS["epochs"]
+    retrained = [naive.scores(alone, sample, epochs, int(stream.integers(2**63))).tolist() for _ in range(2)]
+    foretold = scores[torch.from_numpy(sample)].tolist()
+    return {"audit_foretold": foretold, "audit_retrained": retrained[0], "audit_again": retrained[1]}
 
 
 def _one_by_one(given: Query, size: int, stream: np.random.Generator, state: Posterior, objective: str) -> np.ndarray:

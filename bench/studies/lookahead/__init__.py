@@ -25,6 +25,9 @@ TABLES = (
     "lookahead-times",
     "lookahead-times-per-cycle",
     "lookahead-choices",
+    "lookahead-bought",
+    "lookahead-audit",
+    "lookahead-improvement",
     "lookahead-departures",
     "lookahead-claims",
     "thesis-2.1",
@@ -33,7 +36,7 @@ _CYCLE = {
     "type": "object",
     "required": [
         *("cycle", "labelled", "test_accuracy", "test_loss", "train_accuracy", "train_loss"),
-        *("candidates", "queried", "notes"),
+        *("candidates", "queried", "bought", "notes"),
     ],
 }
 RECORD = {
@@ -65,11 +68,17 @@ def cells(config: dict) -> list[Cell]:
     return sorted(
         {
             Cell(panel["dataset"], panel["net"], panel["width"], panel["recipe"], strategy, seed)
-            for panel in config["lookahead"]["panels"].values()
+            for panel in panels(config).values()
             for strategy in panel["strategies"]
-            for seed in config["lookahead"]["seeds"]
+            for seed in panel["seeds"]
         }
     )
+
+
+def panels(config: dict) -> dict[str, dict]:
+    """Every panel with its seeds: its own, or the study's."""
+    ours = config["lookahead"]
+    return {name: {"seeds": ours["seeds"]} | panel for name, panel in ours["panels"].items()}
 
 
 def uses(cell: Cell) -> dict[str, list[str]]:
@@ -154,8 +163,8 @@ def departures(given: dict) -> list[Departure]:
 
 
 def _departures(config: dict, paper: dict, name: str) -> Iterator[Departure]:
-    panel, panels = config["lookahead"]["panels"][name], paper["lookahead"]["panels"]
-    family, sweep = _family(panels, name)
+    panel = panels(config)[name]
+    family, sweep = _family(panels(paper), name)
     if not family:
         yield Departure(name, "a panel of this suite's own")
     else:
@@ -188,8 +197,8 @@ def _family(panels: dict, name: str) -> tuple[list[dict], str]:
 
 
 def _flat(config: dict, panel: dict) -> dict[str, object]:
-    nested, seeds = of_setting(config, panel["dataset"], panel["recipe"]), config["lookahead"]["seeds"]
-    flat = {"dataset": panel["dataset"], "net": panel["net"], "width": panel["width"], "seeds": len(seeds)}
+    nested = of_setting(config, panel["dataset"], panel["recipe"])
+    flat = {"dataset": panel["dataset"], "net": panel["net"], "width": panel["width"], "seeds": len(panel["seeds"])}
     flat |= {"average pooling": nested["average_pool"], "statistics": nested["statistics"]}
     return flat | nested["protocol"] | nested["recipe"]
 

@@ -3,6 +3,7 @@
     area, final   accuracy of a minus that of b, over the whole curve or after the last cycle, paired by seed
     cycle-3       accuracy of a after three queries; only comparable in the thesis' own setting
     time          query time of a over that of b
+    same          share of the queries in which a and b buy the same images: an identity, 1 in every run or it is wrong
 
 `b` = `best` is the panel's best other strategy by area; a panel with an asterisk is each that matches. Where the thesis
 says "the same", "comparable" or "about", the range is this suite's: within a point of accuracy, within a factor of two
@@ -15,13 +16,14 @@ import pandas as pd
 
 from bench.core.study import texts
 from bench.report.claims import Measured
+from bench.studies import lookahead
 from bench.studies.lookahead import departures, times
 from bench.studies.lookahead.curves import diverged, of_setting
 
 
 def measure(claim: dict, frames: dict[str, pd.DataFrame], config: dict) -> list[Measured]:
     """One for every panel that the claim is about."""
-    panels = config["lookahead"]["panels"]
+    panels = lookahead.panels(config)
     here = [name for name in panels if fnmatch(name, claim["panel"])]
     return [
         _measured(claim, panel, claim["panel_b"] or panel, frames, config)
@@ -31,11 +33,13 @@ def measure(claim: dict, frames: dict[str, pd.DataFrame], config: dict) -> list[
 
 
 def _measured(claim: dict, panel: str, panel_b: str, frames: dict, config: dict) -> Measured:
-    panels, (quantity, _, cycle) = config["lookahead"]["panels"], claim["quantity"].partition("-")
+    panels, (quantity, _, cycle) = lookahead.panels(config), claim["quantity"].partition("-")
     curves, finished = frames["lookahead-curves"], frames["lookahead-runs"]
     here, there = panels[panel], panels[panel_b]
     if quantity == "time":
         found = _time(claim, of_setting(frames["lookahead-queries"], here))
+    elif quantity == "same":
+        found = _same(claim, of_setting(frames["lookahead-bought"], here))
     elif quantity == "cycle":
         rows = of_setting(curves, here)
         mine = rows[(rows["strategy"] == claim["a"]) & (rows["cycle"] == int(cycle))]
@@ -74,6 +78,13 @@ def _time(claim: dict, queries: pd.DataFrame) -> Measured:
     note = "extrapolated from a sample of the candidates" if shown["extrapolated"].any() else ""
     arms = f"`{a}` over `{claim['b']}`"
     return Measured(times.log_ratios(queries, a, claim["b"]), arms=arms, unit="times", data=_data(shown), note=note)
+
+
+def _same(claim: dict, bought: pd.DataFrame) -> Measured:
+    a, b = (bought[bought["strategy"] == claim[arm]].set_index(["seed", "cycle"])["fingerprint"] for arm in "ab")
+    both = pd.concat([a, b], axis=1, join="inner")
+    equal = (both.iloc[:, 0] == both.iloc[:, 1]).groupby("seed").mean()
+    return Measured(equal, arms=f"`{claim['a']}` and `{claim['b']}`", unit="%", data=_data(bought), exact=True)
 
 
 def _diverged(count: int) -> str:

@@ -1,8 +1,8 @@
 """Learning curves of the look-ahead study: from records to one row per cell and cycle, and what is made of those.
 
-A panel is a panel of a figure of the thesis: {"dataset", "net", "width", "recipe", "strategies"}. A run that diverged
-was made again at its recipe's fallback rate; where the rate is what a setting is about (`l2+lr=0.3`), its accuracies do
-not count, elsewhere they do; `diverged` says how many runs these are, counted or not.
+A panel is a panel of a figure of the thesis: {"dataset", "net", "width", "recipe", "strategies", "seeds"}. A run that
+diverged was made again at its recipe's fallback rate; where the rate is what a setting is about (`l2+lr=0.3`), its
+accuracies do not count, elsewhere they do; `diverged` says how many runs these are, counted or not.
 """
 
 from collections import Counter
@@ -112,8 +112,9 @@ def elsewhere(curves: pd.DataFrame) -> pd.Series:
 
 
 def of_setting(frame: pd.DataFrame, panel: dict) -> pd.DataFrame:
-    """The rows of a panel's setting, whatever their strategy."""
-    return frame[(frame[SETTING] == [panel[key] for key in SETTING]).all(axis=1)]
+    """The rows of a panel's setting and seeds, whatever their strategy."""
+    here = frame[(frame[SETTING] == [panel[key] for key in SETTING]).all(axis=1)]
+    return here[here["seed"].isin(panel["seeds"])] if "seeds" in panel else here
 
 
 def by_panel(frame: pd.DataFrame, panels: dict) -> Iterator[tuple[str, pd.DataFrame]]:

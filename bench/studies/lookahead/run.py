@@ -23,6 +23,7 @@ from bench.learn.augment import flip_crop
 from bench.learn.data import Data
 from bench.learn.train import Diverged, Recipe, evaluate
 from bench.studies.lookahead import Cell, oversized
+from bench.studies.lookahead.bought import bought
 from bench.studies.lookahead.timed import timing_only
 
 # Where a run stands: cycles done, the network after them, and within a cycle the training or the query under way
@@ -79,7 +80,7 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
         if not (math.isfinite(test_loss) and math.isfinite(train_loss)):  # finite in training mode, not in evaluation
             raise Diverged(cycle, recipe.epochs - 1, recipe.lr)
         say(f"  test accuracy {test_accuracy:.4f}, training loss {train_loss:.2e}")
-        queried, notes, subset = [], {}, []
+        queried, notes, subset, about = [], {}, [], {}
         if cycle + 1 < protocol["cycles"]:  # nothing is trained on what the last cycle would buy
             subset = _subset(cell.seed, cycle, labelled, data.size("train"), protocol["subset"])
             views = (protocol["view"], recipe, cell.seed, cycle)
@@ -91,6 +92,9 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
                 query = strategies.Query(net, known, y, candidates, recipe, oracle, notes, so_far, save)
                 chosen = strategies.select(cell.strategy, query, protocol["query"], stream(cell.seed, "query", cycle))
             queried = subset[chosen].tolist()
+            with journal.clock("evaluate", cycle):
+                labels, ties = data.labels("train", subset), stream(cell.seed, "query", "margin", cycle)
+                about = bought(query, chosen, labels, ties)
         done = {
             "cycle": cycle,
             "labelled": len(labelled),
@@ -100,6 +104,7 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
             "train_loss": train_loss,
             "candidates": len(subset),
             "queried": queried,
+            "bought": about,
             "notes": notes,
         }
         state = {**state, "cycles": [*state["cycles"], done], "net": net.state_dict()}

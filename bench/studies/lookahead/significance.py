@@ -15,6 +15,7 @@ TESTS = [
     *("scale", "panel", "data", "blocks", "test", *stats.PAIR, "blocks_n", "strategies_n", "seeds_n", "diverged"),
     *(*NUMBERS, "note"),
 ]
+IMPROVEMENT = ["scale", "panel", "data", *stats.PAIR, "n_a", "n_b", "probability", "low", "high"]
 RANKS = ["scale", "kind", *stats.PAIR, "value", "blocks_n", "settings_n", "seeds_n", "diverged", "data", "note"]
 
 
@@ -93,6 +94,21 @@ def ranks(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
         diverged=counted["diverged"].sum(),
         data="; ".join(sorted(counted["data"].unique())),
     ).fillna({"strategy_b": "", "note": ""})[RANKS]
+
+
+def improvement(curves: pd.DataFrame, panels: dict) -> pd.DataFrame:
+    """How probable it is that a run of a strategy beats a run of `random`, and of `ntk`, by area, per panel."""
+    rows = []
+    for panel, shown in by_panel(runs(curves), panels):
+        areas = {name: rows["area"].to_numpy(float) for name, rows in shown.groupby("strategy")}
+        about = {"scale": shown["scale"].iloc[0], "panel": panel, "data": shown["data"].iloc[0]}
+        for rival in ("random", "ntk"):
+            for name in areas if rival in areas else ():
+                if name != rival:
+                    found = stats.probability_of_improvement(areas[name], areas[rival])
+                    sizes = {"n_a": len(areas[name]), "n_b": len(areas[rival])}
+                    rows.append(about | {"strategy_a": name, "strategy_b": rival} | sizes | found)
+    return pd.DataFrame(rows, columns=IMPROVEMENT)
 
 
 def thesis_2_1(tests: pd.DataFrame, published: pd.DataFrame) -> pd.DataFrame:

@@ -18,6 +18,7 @@ from bench.studies import lookahead
 from bench.studies.lookahead import significance, times
 from bench.studies.lookahead.choices import choices
 from bench.studies.lookahead.curves import SETTING, by_panel, curves, diverged, elsewhere, runs
+from bench.studies.lookahead.diagnosis import audits, bought
 
 PUBLISHED = study.folder("lookahead") / "published"
 BASELINES = {"gp": "gp-random", "gp-random": "gp-random"}  # what a difference is to; of all others, `random`
@@ -41,7 +42,7 @@ DEPARTURES = ["scale", "panel", "what", "here", "paper"]
 
 def tables(records: list[dict], metas: list[dict], config: dict) -> dict[str, pd.DataFrame]:
     """Every table of the study, from its records and their accounts in the same order."""
-    panels, departing = config["lookahead"]["panels"], lookahead.departures(config)
+    panels, departing = lookahead.panels(config), lookahead.departures(config)
     timed = {record["cell"]["strategy"] for record in records if record["only_timed"]}
     comparable = {
         name: panel | {"strategies": [each for each in panel["strategies"] if each not in timed]}
@@ -61,6 +62,9 @@ def tables(records: list[dict], metas: list[dict], config: dict) -> dict[str, pd
         "lookahead-times": times.times(queries, csv.read(study.folder("lookahead") / "claims.csv")),
         "lookahead-times-per-cycle": times.per_cycle(queries, panels),
         "lookahead-choices": choices(curve, csv.read(PUBLISHED / "thesis-choices.csv")),
+        "lookahead-bought": bought(records),
+        "lookahead-audit": audits(records),
+        "lookahead-improvement": significance.improvement(curve, comparable),
         "lookahead-departures": pd.DataFrame([asdict(each) for each in departing], columns=DEPARTURES).assign(
             scale=config["scale"]
         ),

@@ -6,13 +6,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from bench.report import style
-from bench.report.claims import VERDICTS, overall
+from bench.report.claims import DEMO, VERDICTS, overall
 from bench.studies.pntk.figures._epochs import NETS
 
 NAME = "pntk-verdicts"
 TABLES = ("pntk-claims",)
 TITLE = "Every claim of chapter 3 and every control, by architecture, with its verdict"
-COLOURS = dict(zip(VERDICTS, ("#7FC8A9", "#F0907A", "#F3E2A2", "#D5D5D5", "#FFFFFF"), strict=True))
+COLOURS = dict(zip((*VERDICTS, DEMO), ("#7FC8A9", "#F0907A", "#F3E2A2", "#D5D5D5", "#FFFFFF", "#DCD6EC"), strict=True))
 OTHER = "other"  # the column of claims that are of no single architecture
 STATEMENT, COLUMN, ROW = 3.45, 0.64, 0.125  # inches: of statements, of a verdict, of a line of text
 
@@ -44,7 +44,7 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
             if len(rows):
                 _tile(axes, STATEMENT + place * COLUMN, top, tall, rows)
         top += tall
-    found = [word for word in VERDICTS if word in set(claims["verdict"])]
+    found = [word for word in COLOURS if word in set(claims["verdict"])]
     figure.legend(
         handles=[Patch(facecolor=COLOURS[word], edgecolor="0.6", linewidth=0.5, label=word) for word in found],
         loc="outside upper center",
