@@ -20,7 +20,7 @@ from bench.studies.lookahead import significance, tables, times
 from bench.studies.lookahead.curves import curves as curves_of
 
 ROOT = Path(__file__).parent.parent
-FIGURES = study.figures("lookahead")
+FIGURES = {name: figure for name, figure in study.figures("lookahead").items() if name != "lookahead-forest"}
 SIX = ["random", "entropy", "margin", "badge", "ll4al", "ntk"]
 NTKS = ["naive+timed=sample", "ntk", "ntk+solve=resolve", "ntk+query=sequential", "ntk+kernel=full", "one-step", "gp"]
 LONG = ["random", "ntk", "ntk+kernel=first-logit", "ntk+kernel=full+mode=sequential", "least-confidence", "mystery"]
@@ -368,8 +368,9 @@ import pandas as pd
 from bench.report import figure as figures
 from bench.core import study
 folder = sys.argv[1]
-for name, component in study.figures("lookahead").items():
-    found = {table: pd.read_csv(f"{folder}/{table}.csv") for table in component.constants["TABLES"]}
+for name in sys.argv[2:]:
+    needed = study.figures("lookahead")[name].constants["TABLES"]
+    found = {table: pd.read_csv(f"{folder}/{table}.csv") for table in needed}
     figures.save(figures.draw(name, found), f"{folder}/there/{name}")
 assert "torch" not in sys.modules
 """
@@ -386,7 +387,7 @@ def test_same_tables_same_bytes(tmp_path):
 def test_same_tables_same_bytes_in_another_process_without_torch(tmp_path):
     for name, frame in made(digits("thesis-2.2b", "thesis-A.1d", *VARIANTS), LONG, 3, 3).items():
         csv.write(frame, tmp_path / f"{name}.csv")
-    command = [sys.executable, "-W", "error::UserWarning", "-c", ELSEWHERE, str(tmp_path)]
+    command = [sys.executable, "-W", "error::UserWarning", "-c", ELSEWHERE, str(tmp_path), *FIGURES]
     there = subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "7"})
     written = []
     for name, component in FIGURES.items():

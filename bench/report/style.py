@@ -104,15 +104,14 @@ def legend(figure: Figure, chosen: dict[str, dict]) -> None:
     figure.legend(handles=handles, loc="outside upper center", ncols=columns, columnspacing=1.2, handletextpad=0.5)
 
 
-def log_axis(axes: Axes) -> None:
-    """A logarithmic y-axis with numbers as people write them: decades, and 2 and 5 between where there are few."""
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(
-        FuncFormatter(lambda value, _: f"{value:g}" if 1e-4 <= value < 1e5 else f"{value:.0e}")
-    )
-    axes.yaxis.set_minor_locator(NullLocator())
+def log_axis(axes: Axes, which: str = "y") -> None:
+    """A logarithmic axis with numbers as people write them: decades, and 2 and 5 between where there are few."""
+    getattr(axes, f"set_{which}scale")("log")
+    low, high = getattr(axes, f"get_{which}lim")()
+    axis = {"x": axes.xaxis, "y": axes.yaxis}[which]
+    axis.set_major_locator(LogLocator(subs=(1.0,) if high > 100 * low else (1.0, 2.0, 5.0)))
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}" if 1e-4 <= value < 1e5 else f"{value:.0e}"))
+    axis.set_minor_locator(NullLocator())
 
 
 def inches(text: str, points: float) -> float:

@@ -6,13 +6,13 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Patch, Rectangle
 
 from bench.report import style
-from bench.report.claims import DEMO, VERDICTS, overall
+from bench.report.claims import overall
+from bench.report.forest import COLOURS
 from bench.studies.pntk.figures._epochs import NETS
 
 NAME = "pntk-verdicts"
 TABLES = ("pntk-claims",)
 TITLE = "Every claim of chapter 3 and every control, by architecture, with its verdict"
-COLOURS = dict(zip((*VERDICTS, DEMO), ("#7FC8A9", "#F0907A", "#F3E2A2", "#D5D5D5", "#FFFFFF", "#DCD6EC"), strict=True))
 OTHER = "other"  # the column of claims that are of no single architecture
 STATEMENT, COLUMN, ROW = 3.45, 0.64, 0.125  # inches: of statements, of a verdict, of a line of text
 
