@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from matplotlib.text import Text
 from scipy import stats as distributions
 from test_claims import PANELS, config_of
 from test_tables import SETTING, record
@@ -13,6 +14,7 @@ from bench.core import config as configuration
 from bench.core import csv, study
 from bench.report import stats
 from bench.report.claims import DEMO, Measured, counts, judged, overall, verdict
+from bench.report.figure import draw
 from bench.strategies import Query
 from bench.studies import lookahead
 from bench.studies.lookahead import diagnosis
@@ -133,3 +135,34 @@ def test_a_panel_may_have_seeds_of_its_own():
     rows = curves([record("random", seed, [0.5, 0.6]) for seed in (0, 1, 2, 7, 8)])
     shown = {name: set(of_setting(rows, panel)["seed"]) for name, panel in lookahead.panels(config).items()}
     assert shown == {"a": {0, 1, 2}, "b": {7, 8}}
+
+
+def made() -> list[dict]:
+    """Runs of three strategies, and audits at two widths."""
+    rng, runs = np.random.default_rng(0), []
+    for seed in range(3):
+        for name in ("random", "margin", "ntk"):
+            runs.append(with_queries(record(name, seed, [0.5, 0.6, 0.7]), [[1, 2], [3, 4], []]))
+        for width in (8, 16):
+            scores = rng.normal(size=(3, 30)).cumsum(0).tolist()
+            notes = dict(zip(("audit_foretold", "audit_retrained", "audit_again"), scores, strict=True))
+            run = record("ntk+audit=sample", seed, [0.5, 0.6, 0.7], width=width)
+            runs.append(with_queries(run, [[1, 2], [3, 4], []], notes))
+    return runs
+
+
+def test_the_diagnosis_is_drawn_with_and_without_audits():
+    tables = {"lookahead-bought": diagnosis.bought(made()), "lookahead-audit": diagnosis.audits(made())}
+    figure = draw("lookahead-diagnosis", tables)
+    assert len(figure.axes) == 5
+    assert [label.get_text() for label in figure.axes[0].get_yticklabels()] == ["margin", "ntk", "random"]
+    audit = figure.axes[-1]
+    assert {line.get_linestyle() for line in audit.lines if len(line.get_xdata()) == 2} >= {"-", "--"}
+    page = figure.bbox.padded(1)
+    for text in figure.findobj(Text):
+        if text.get_text().strip() and text.get_visible() and text.get_fontsize() > 1:
+            assert text.get_fontsize() >= 6
+    assert all(page.contains(*axes.get_tightbbox().min) for axes in figure.axes)
+    assert len(draw("lookahead-diagnosis", tables | {"lookahead-audit": tables["lookahead-audit"].iloc[:0]}).axes) == 4
+    (only,) = draw("lookahead-diagnosis", {name: table.iloc[:0] for name, table in tables.items()}).axes
+    assert "no finished cells" in only.texts[0].get_text()

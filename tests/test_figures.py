@@ -20,7 +20,8 @@ from bench.studies.lookahead import significance, tables, times
 from bench.studies.lookahead.curves import curves as curves_of
 
 ROOT = Path(__file__).parent.parent
-FIGURES = {name: figure for name, figure in study.figures("lookahead").items() if name != "lookahead-forest"}
+OTHERS = ("lookahead-forest", "lookahead-diagnosis")  # in test_forest.py and test_diagnosis.py
+FIGURES = {name: figure for name, figure in study.figures("lookahead").items() if name not in OTHERS}
 SIX = ["random", "entropy", "margin", "badge", "ll4al", "ntk"]
 NTKS = ["naive+timed=sample", "ntk", "ntk+solve=resolve", "ntk+query=sequential", "ntk+kernel=full", "one-step", "gp"]
 LONG = ["random", "ntk", "ntk+kernel=first-logit", "ntk+kernel=full+mode=sequential", "least-confidence", "mystery"]
