@@ -35,7 +35,7 @@ def test_what_was_bought_by_hand():
     candidates = torch.tensor([[1.0, 0, 0], [0.5, 0.45, 0], [0, 0, 1.0], [0.9, 0, 0]]).view(4, 1, 1, 3)
     labelled = torch.tensor([[1.0, 0, 0]]).view(1, 1, 1, 3)
     query, labels = Query(Known(), labelled, torch.tensor([0]), candidates), torch.tensor([0, 1, 1, 0])
-    found = bought(query, np.array([1, 2]), labels, np.random.default_rng(0))
+    found = bought(query, np.array([1, 2]), labels)
     assert found["classes"] == [0, 2, 0]
     assert found["wrong"] == 1.0
     assert found["wrong_of_all"] == 0.5

@@ -93,8 +93,7 @@ def _cycles(cell: Cell, protocol: dict, recipe: Recipe, data: Data, device: torc
                 chosen = strategies.select(cell.strategy, query, protocol["query"], stream(cell.seed, "query", cycle))
             queried = subset[chosen].tolist()
             with journal.clock("evaluate", cycle):
-                labels, ties = data.labels("train", subset), stream(cell.seed, "query", "margin", cycle)
-                about = bought(query, chosen, labels, ties)
+                about = bought(query, chosen, data.labels("train", subset))
         done = {
             "cycle": cycle,
             "labelled": len(labelled),
