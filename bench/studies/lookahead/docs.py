@@ -47,12 +47,12 @@ def tests() -> str:
         pair = f": `{row.strategy_a}` and `{row.strategy_b}`" if row.strategy_a else ""
         cycles, seeds = (f"{p:.2g}" if pd.notna(p) else "" for p in (row.p_cycles, row.p_seeds))
         better = row.strategy_a if row.mean_difference_cycles > 0 else row.strategy_b
-        here = f"`{better}`" if pair and cycles else ""
+        here = f"`{better}`, by {100 * abs(row.mean_difference_cycles):.1f}" if pair and cycles else ""
         said = f"`{row.better}`" if row.better else ""
         published = (f"{row.p_published:g}", said)
         rows.append((f"{row.test}{pair}", *published, cycles, here, row.verdict, seeds, row.verdict_seeds))
-    head = ("test", "p, thesis", "better there", "p, blocks = cycles", "better here", "verdict", "p, blocks = seeds")
-    return words.table((*head, "verdict"), rows)
+    head = ("test", "p, thesis", "better there", "p, blocks = cycles", "better here, by points", "verdict")
+    return words.table((*head, "p, blocks = seeds", "verdict"), rows)
 
 
 def choices() -> str:
