@@ -27,7 +27,8 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
         for column, line in (("accuracy", "-"), ("accuracy_without_prior", "--")):
             found = {size: stats.describe(100 * part[column])["mean"] for size, part in rows.groupby("size")}
             axes.plot(list(found), list(found.values()), **look | {"linestyle": line})
-    axes.set(xscale="log", xlabel="training images", ylabel="test accuracy (%)")
+    axes.set(xlabel="training images", ylabel="test accuracy (%)")
+    style.log_axis(axes, "x")
     style.legend(figure, looks)
     scale, seeds = chosen["scale"].iloc[0], chosen.groupby(["width", "epoch"])["seed"].nunique()
     style.footnote(figure, f"Scale {scale}; FCN; {style.seeds(seeds)}. Dashed: without the network as prior.")

@@ -27,7 +27,8 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
         ratio = rows[(rows["net"] == net) & (rows["kernel"] == "entk")].sort_values("outputs")
         right.plot(ratio["outputs"], ratio["ratio"], **look)
     for axes in (left, right):
-        axes.set(xscale="log", yscale="log", xlabel="outputs O")
+        axes.set(xscale="log", xlabel="outputs O")
+        style.log_axis(axes)
         axes.set_xticks(outputs, [f"{o:,}" for o in outputs])
         axes.minorticks_off()
     left.set(ylabel="seconds for one pair", title="solid: eNTK, dotted: pNTK")
