@@ -126,11 +126,16 @@ def choices() -> str:
             at = mine[(mine["width"] == width) & (mine["epoch"] == epoch)].set_index("quantity")
             if at.empty or (epoch and statistics == "one-pass"):
                 continue
-            found = [words.plain(*at.loc[name, ["mean", "low", "high"]]) for name in CHOSEN]
+            found = [_shown(at, name) for name in CHOSEN]
             fits = f"{100 * at['train_accuracy'].iloc[0]:.0f}"
             rows.append((f"`{at['net'].iloc[0]}` {width:,}", said, epoch, fits, *found))
     head = ("network", "choice", "epoch", "labels fitted (%)", *(f"`{name}`" for name in CHOSEN))
     return words.table(head, rows) if rows else "No finished runs yet."
+
+
+def _shown(at: pd.DataFrame, name: str) -> str:
+    """A quantity of a setting; kernels that are singular to rounding have no predictions."""
+    return words.plain(*at.loc[name, ["mean", "low", "high"]]) if name in at.index else "singular"
 
 
 def scoreboard() -> str:
