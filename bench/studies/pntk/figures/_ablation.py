@@ -32,10 +32,12 @@ def draw(tables: dict[str, pd.DataFrame], quantity: str, label: str) -> Figure:
         right.fill_between(
             late["epoch"], late["low"], late["high"], color=chosen[net]["color"], alpha=0.12, linewidth=0
         )
-    left.set(xscale="log", yscale="log", xlabel="width", ylabel=label, title="at initialisation")
+    left.set(xscale="log", xlabel="width", ylabel=label, title="at initialisation")
     left.set_xticks(sorted(rows["width"].unique()), [f"{width:,}" for width in sorted(rows["width"].unique())])
     left.minorticks_off()
-    right.set(yscale="log", xlabel="epoch", title=f"width {wide:,}, in training")
+    right.set(xlabel="epoch", title=f"width {wide:,}, in training")
+    for axes in (left, right):
+        style.log_axis(axes)
     right.set_xticks(sorted(rows["epoch"].unique()))
     style.legend(figure, {names[net]: chosen[net] for net in ordered})
     style.footnote(
