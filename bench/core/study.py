@@ -78,7 +78,7 @@ def folder(name: str) -> Path:
 
 def section(config: dict, name: str) -> dict:
     """The part of a configuration that a study's cells and tables depend on."""
-    return {"scale": config["scale"], name: config[name]}
+    return {key: config[key] for key in ("scale", "demonstration", name)}
 
 
 def figures(name: str) -> dict[str, registry.Component]:
