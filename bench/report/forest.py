@@ -23,7 +23,7 @@ UNITS = {
 ROW = 0.2  # inches
 
 
-def draw(claims: pd.DataFrame, empty: str, note: str = "") -> Figure:
+def draw(claims: pd.DataFrame, empty: str) -> Figure:
     """One row per claim and setting that was measured, in the order of the table."""
     claims = claims[claims["n"] > 0].reset_index(drop=True)
     if claims.empty:
@@ -43,7 +43,6 @@ def draw(claims: pd.DataFrame, empty: str, note: str = "") -> Figure:
     style.footnote(
         figure,
         f"Scale {claims['scale'].iloc[0]}; {style.seeds(claims['n'])}. Bars: 95% intervals over seeds.",
-        note,
     )
     return figure
 

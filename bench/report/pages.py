@@ -43,7 +43,7 @@ def claims_table(name: str) -> str:
 
 
 def departures(name: str) -> str:
-    """How the panels of scale cpu depart from the paper'; what several share is said once."""
+    """How the panels of scale cpu depart from the paper's; what several share is said once."""
     frame = words.committed(f"{name}-departures")
     panels = frame["panel"].nunique()
     rows = []
