@@ -125,8 +125,8 @@ def test_paper_scale_lists_the_full_grid_without_data(bare):
     cells = every["lookahead"]
     settings = {(cell.dataset, cell.net, cell.width, cell.recipe) for cell in cells}
     # the seven settings of figs 2.2 and A.1, four further widths, cross-entropy, six rates of A.2a, ten of A.3,
-    # seven for what the released code does differently, and one with few candidates
-    assert len(settings) == 7 + 4 + 1 + 6 + 10 + 7 + 1
+    # seven for what the released code does differently, one with few candidates and one with cold starts
+    assert len(settings) == 7 + 4 + 1 + 6 + 10 + 7 + 1 + 1
     assert len(cells) == 6 * len({(*setting, strategy) for setting in settings for strategy in shown(paper, setting)})
 
 

@@ -76,7 +76,7 @@ def judged(name: str, claims: pd.DataFrame, measure: Callable, frames: dict, con
 
 
 def verdict(found: Measured, above: float, below: float) -> dict[str, object]:
-    """n, mean and interval, the verdict, and how many seeds it needs."""
+    """n, mean and interval, the verdict, and how many seeds it needs. Of an identity or bound: the worst value, and all."""
     values = np.round(np.asarray(found.values, dtype=float), 12)
     values = values[~np.isnan(values)]
     described, back = stats.describe(values), np.exp if found.unit == "times" else float
@@ -88,6 +88,7 @@ def verdict(found: Measured, above: float, below: float) -> dict[str, object]:
         word = "not comparable"
     elif found.exact:
         word = "supported" if least <= values.min() and values.max() <= most else "not supported"
+        mean, low, high = (values.max() if np.isfinite(most) else values.min()), values.min(), values.max()
     elif low > least and high < most:
         word = "supported"
     else:

@@ -186,14 +186,17 @@ def _departures(config: dict, paper: dict, name: str) -> Iterator[Departure]:
 
 
 def _family(panels: dict, name: str) -> tuple[list[dict], str]:
-    """The papers' panel of that name; or the whole sweep that a further width or rate would be part of, and its key."""
+    """The papers' panel of that name; or the whole sweep that a further width or rate would be part of, and its key;
+    or the panel of the thesis of which it is a variant: thesis-2.1a of thesis-2.1a-subset.
+    """
     if name in panels:
         return [panels[name]], ""
     for infix, key in SWEEPS.items():
         start, found, _ = name.partition(infix)
         if found:
             return [panel for other, panel in panels.items() if other.startswith(start + infix)], key
-    return [], ""
+    theirs = {other: panel for other, panel in panels.items() if other.startswith("thesis-")}
+    return [panel for other, panel in theirs.items() if name.startswith(f"{other}-")], ""
 
 
 def _flat(config: dict, panel: dict) -> dict[str, object]:

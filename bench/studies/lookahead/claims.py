@@ -22,14 +22,19 @@ from bench.studies.lookahead.curves import diverged, of_setting
 
 
 def measure(claim: dict, frames: dict[str, pd.DataFrame], config: dict) -> list[Measured]:
-    """One for every panel that the claim is about."""
+    """One for every panel that the claim is about and that has both its arms."""
     panels = lookahead.panels(config)
-    here = [name for name in panels if fnmatch(name, claim["panel"])]
+    pairs = [(name, claim["panel_b"] or name) for name in panels if fnmatch(name, claim["panel"])]
     return [
-        _measured(claim, panel, claim["panel_b"] or panel, frames, config)
-        for panel in here
-        if (claim["panel_b"] or panel) in panels
+        _measured(claim, panel, panel_b, frames, config)
+        for panel, panel_b in pairs
+        if _has(panels, panel, claim["a"]) and _has(panels, panel_b, claim["b"])
     ]
+
+
+def _has(panels: dict, panel: str, arm: str) -> bool:
+    """Whether a panel has one of the strategies that may stand for an arm; any panel has its `best`, or none at all."""
+    return panel in panels and (arm in ("", "best") or not set(arm.split()).isdisjoint(panels[panel]["strategies"]))
 
 
 def _measured(claim: dict, panel: str, panel_b: str, frames: dict, config: dict) -> Measured:
