@@ -76,7 +76,7 @@ def judged(name: str, claims: pd.DataFrame, measure: Callable, frames: dict, con
 
 
 def verdict(found: Measured, above: float, below: float) -> dict[str, object]:
-    """n, mean and interval, the verdict, and how many seeds it needs. Of an identity or bound: the worst value, and all."""
+    """n, mean and interval, verdict and how many seeds it needs; of an identity or a bound, the worst value and all."""
     values = np.round(np.asarray(found.values, dtype=float), 12)
     values = values[~np.isnan(values)]
     described, back = stats.describe(values), np.exp if found.unit == "times" else float

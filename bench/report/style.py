@@ -12,6 +12,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.font_manager import FontProperties
 from matplotlib.lines import Line2D
+from matplotlib.patches import Patch
 from matplotlib.textpath import text_to_path
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
@@ -49,8 +50,10 @@ STRATEGIES = {
     "gp": {"color": "#AA4499", "marker": "h"},
     "naive": {"color": "#332288", "marker": "d"},
 }
-OTHER_COLOURS = ("#117733", "#661100", "#6699CC", "#AA4466")
-VARIANTS = [(marker, line) for line in ("--", ":", "-.") for marker in "sD^vo<>phd"]
+# Looks of what has none of its own: turns whose lengths share no factor, so that no two of many are alike
+OTHER_COLOURS = ("#117733", "#661100", "#6699CC", "#AA4466", "#B8A038", "#7B3FA0", "#2E8B8B")
+OTHER_LINES, OTHER_MARKERS = ("--", ":", "-."), "sD^vo<>p"
+OTHERS = [(OTHER_COLOURS[n % 7], OTHER_MARKERS[n % 8], OTHER_LINES[n % 3]) for n in range(7 * 8 * 3)]
 
 DATASETS = {"mnist": "MNIST", "svhn": "SVHN", "cifar10": "CIFAR-10", "cifar100": "CIFAR-100"}
 NETS = {"wrn": "1-layer WRN", "wrn+layers=2": "2-layer WRN", "resnet18": "ResNet18", "fcn": "FCN", "convnet": "ConvNet"}
@@ -63,20 +66,18 @@ DIFFERENCE = "difference from random\n(percentage points)"
 def styles(strategies: Iterable[str]) -> dict[str, dict]:
     """Line style of each strategy, in the order of a legend; the same in every figure.
 
-    A variant (`ntk+kernel=first`) keeps its strategy's colour and gets an open marker and a broken line, chosen
-    by its name; only if two of one figure fall on the same does the later in the alphabet move on.
+    A variant (`ntk+kernel=first`), or a strategy of your own, has a colour, an open marker and a broken line chosen by
+    its name; only if two of one figure fall on the same colour does the later in the alphabet move on.
     """
     names = sorted(set(strategies))
     known = [name for name in STRATEGIES if name in names]
     chosen = {name: {"linestyle": "-"} | STRATEGIES[name] for name in known}
     taken = set()
     for name in sorted(set(names) - set(known)):
-        base, number = name.partition("+")[0], zlib.crc32(name.encode())
-        colour = STRATEGIES.get(base, {"color": OTHER_COLOURS[zlib.crc32(base.encode()) % len(OTHER_COLOURS)]})["color"]
-        while (colour, number % len(VARIANTS)) in taken and len(taken) < len(VARIANTS):
-            number += 1
-        taken.add((colour, number % len(VARIANTS)))
-        marker, line = VARIANTS[number % len(VARIANTS)]
+        number = zlib.crc32(name.encode())
+        looks = [OTHERS[(number + step) % len(OTHERS)] for step in range(len(OTHERS))]
+        colour, marker, line = next((look for look in looks if look[0] not in taken), looks[0])
+        taken.add(colour)
         chosen[name] = {"color": colour, "marker": marker, "linestyle": line, "markerfacecolor": "white"}
     order = {name: place for place, name in enumerate(STRATEGIES)}
     return dict(sorted(chosen.items(), key=lambda item: (order.get(item[0].partition("+")[0], len(order)), item[0])))
@@ -93,9 +94,15 @@ def ladder(names: Iterable[str]) -> dict[str, dict]:
     }
 
 
-def legend(figure: Figure, chosen: dict[str, dict]) -> None:
-    """One legend above all panels, in as many columns as fit; the figure grows by its height."""
-    handles = [Line2D([], [], label=name, **style) for name, style in chosen.items()]
+def legend(figure: Figure, chosen: dict[str, dict], bars: dict[str, dict] | None = None) -> None:
+    """One legend above all panels, in as many columns as fit; the figure grows by its height.
+
+    A name in `bars` has no line in the figure, only bars of that look.
+    """
+    handles = [
+        Patch(label=name, **bars[name]) if name in (bars or {}) else Line2D([], [], label=name, **style)
+        for name, style in chosen.items()
+    ]
     for columns in range(len(handles), 0, -1):
         parts = np.array_split(list(chosen), columns)  # as matplotlib fills the columns
         if sum(0.6 + max(inches(name, SMALL + 0.5) for name in part) for part in parts) < figure.get_figwidth():

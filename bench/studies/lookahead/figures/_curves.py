@@ -25,6 +25,8 @@ class Part:
     title: str
     series: dict[str, pd.DataFrame]  # name in the legend -> rows of the table lookahead-summary, one per cycle
     difference: bool = False  # to random, instead of the accuracy itself
+    named: str = ""  # what the values are, if not just that
+    compared: bool = False  # with other such parts: they have one range of values
 
 
 def draw(summary: pd.DataFrame, panels: tuple[str, ...], difference: bool, note: str = "") -> Figure:
@@ -58,16 +60,18 @@ def compose(
             _differences(axes, part.series, chosen, inches)
         else:
             lines(axes, part.series, chosen, "accuracy")
-            low, high = axes.get_ylim()
-            axes.set_ylim(max(low, -3), min(high, 103))  # intervals of few seeds go beyond what an accuracy can be
         axes.set_title(title)
         ticks(axes, sorted(set(pd.concat(part.series.values())["labelled"])), inches)
         axes.set_xlabel(_style.LABELLED if place + columns >= len(parts) else "")
         before = parts[place - 1].difference if place % columns else None
-        named = _style.DIFFERENCE if part.difference else _style.ACCURACY
-        axes.set_ylabel(named if part.difference != before else "")
+        named = part.named or (_style.DIFFERENCE if part.difference else _style.ACCURACY)
+        axes.set_ylabel(named if part.named or part.difference != before else "")
     for axes in list(grid.flat)[len(parts) :]:
         axes.remove()
+    together = [axes for axes, part in zip(figure.axes, parts, strict=True) if part.compared]
+    ranges = [axes.get_ylim() for axes in together]
+    for axes in together:
+        axes.set_ylim(min(low for low, _ in ranges), max(high for _, high in ranges))
     figure.align_ylabels()
     _style.legend(figure, {name: style for name, style in chosen.items() if any(name in part.series for part in parts)})
     if any(part.difference and "random" in part.series for part in parts):
@@ -154,6 +158,8 @@ def lines(axes: Axes, series: dict[str, pd.DataFrame], chosen: dict[str, dict], 
         rows = series[name].sort_values("labelled")
         rows = rows[rows[f"{value}_mean"].notna()]
         mean, low, high = (100 * rows[f"{value}_{part}"] for part in ("mean", "low", "high"))
+        if value == "accuracy":  # intervals of few seeds go beyond what an accuracy can be
+            low, high = low.clip(lower=0), high.clip(upper=100)
         if len(rows):
             axes.plot(rows["labelled"], mean, label=name, zorder=3 + 0.01 * height, **style)
         if len(rows) == 1:  # a single cycle has no width to shade

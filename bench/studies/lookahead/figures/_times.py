@@ -21,8 +21,6 @@ def draw(summary: pd.DataFrame, times: pd.DataFrame, panel: str) -> Figure:
     figure = Figure(figsize=(_style.TEXT_WIDTH, 2.3), layout="constrained")
     left, right = figure.subplots(1, 2)
     _curves.lines(left, dict(list(shown.groupby("strategy"))), chosen, "accuracy")
-    low, high = left.get_ylim()
-    left.set_ylim(max(low, -3), min(high, 103))
     _bars(right, times, chosen)
     left.set_title(_style.setting_title(shown.iloc[0]))
     right.set_title("time to choose")
@@ -32,7 +30,8 @@ def draw(summary: pd.DataFrame, times: pd.DataFrame, panel: str) -> Figure:
         axes.set_xlabel(_style.LABELLED)
         if len(rows):
             _curves.ticks(axes, sorted(rows["labelled"].unique()), _style.TEXT_WIDTH / 2 - 0.6)
-    _style.legend(figure, chosen)
+    drawn = set(shown["strategy"])
+    _style.legend(figure, chosen, {name: _look(times, chosen, name) for name in chosen if name not in drawn})
     note = ""
     if len(times):
         machines = times.groupby(["device_name", "threads"]).groups
@@ -52,14 +51,20 @@ def _bars(axes: Axes, times: pd.DataFrame, chosen: dict[str, dict]) -> None:
     step = min((b - a for a, b in pairwise(sorted(times["labelled"].unique()))), default=1)
     width = 0.8 * step / len(present)
     for place, name in enumerate(present):
-        rows, colour = times[times["name"] == name], chosen[name]["color"]
-        filled = {"facecolor": colour, "alpha": 1.0 if chosen[name]["linestyle"] == "-" else 0.45}
-        look = {"facecolor": "white", "edgecolor": colour, "hatch": "////"} if rows["extrapolated"].any() else filled
+        rows = times[times["name"] == name]
         places = rows["labelled"] + (place - (len(present) - 1) / 2) * width
-        axes.bar(places, rows["seconds_mean"], width=width, linewidth=0.6, **look)
+        axes.bar(places, rows["seconds_mean"], width=width, linewidth=0.6, **_look(times, chosen, name))
     low, high = times["seconds_mean"].min() / 2, times["seconds_mean"].max() * 1.5
     axes.set_yscale("log")
     axes.set_ylim(low, high)
     axes.yaxis.set_major_locator(LogLocator(subs=(1,) if high > 50 * low else (1, 2, 5)))
     axes.yaxis.set_major_formatter("{x:g}")
     axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _look(times: pd.DataFrame, chosen: dict[str, dict], name: str) -> dict:
+    """Of a strategy's bars: hatched if extrapolated."""
+    colour = chosen[name]["color"]
+    if times.loc[times["name"] == name, "extrapolated"].any():
+        return {"facecolor": "white", "edgecolor": colour, "hatch": "////"}
+    return {"facecolor": colour}

@@ -18,9 +18,9 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     gains = middle[middle["strategy"] == "ntk"].sort_values("width")
     widths = {f"ntk, width {width}": rows for width, rows in gains.groupby("width")}
     parts = [
-        _curves.Part(_title("left", left), dict(list(left.groupby("strategy")))),
+        _curves.Part(_title("left", left), dict(list(left.groupby("strategy"))), difference=True),
         _curves.Part("(middle) gain over random, by width", widths, difference=True),
-        _curves.Part(_title("right", right), dict(list(right.groupby("strategy")))),
+        _curves.Part(_title("right", right), dict(list(right.groupby("strategy"))), difference=True),
     ]
     chosen = _style.styles([*left["strategy"], *right["strategy"]]) | _style.ladder(widths)
     return _curves.compose(summary, PANELS, parts, chosen)

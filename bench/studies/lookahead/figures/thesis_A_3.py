@@ -14,10 +14,15 @@ PANELS = ("thesis-A.3a-lr-*", "thesis-A.3b-lr-*", "thesis-A.3c-lr-*", "thesis-A.
 
 def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     summary = tables["lookahead-summary"]
-    parts = []
+    letters: dict[tuple, list[str]] = {}  # panels of one setting, as small scales have them, are one
     for panel in PANELS:
-        series = _rates.series(summary, panel)
-        title = _style.setting_title(next(iter(series.values())).iloc[0]) if series else ""
-        parts.append(_curves.Part(f"({panel[10]}) {title}", series))
+        shown = _curves.of_panels(summary, (panel,))
+        if len(shown):
+            letters.setdefault(tuple(sorted(set(map(tuple, shown[_curves.SETTING].to_numpy())))), []).append(panel[10])
+    parts = []
+    for together in letters.values():
+        series = _rates.series(summary, f"thesis-A.3{together[0]}-lr-*")
+        title = _style.setting_title(next(iter(series.values())).iloc[0])
+        parts.append(_curves.Part(f"({' = '.join(together)}) {title}", series))
     names = dict.fromkeys(name for part in parts for name in part.series)
     return _curves.compose(summary, PANELS, parts, _rates.looks(names))
