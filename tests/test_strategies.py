@@ -43,7 +43,8 @@ PAIRS = [  # options that meet in one line of code
 ]
 VARIANTS = sorted({*variants(), *PAIRS})
 PLAIN = [spec for spec in VARIANTS if spec.removesuffix("+epochs=1") in registry.components("strategies")]
-RANDOM = {"random", "gp-random", "badge"}  # the only ones whose choice may depend on where a candidate stands, and
+# the only ones whose choice may depend on where a candidate stands, and
+RANDOM = {"random", "gp-random", "badge", "npc", "albl"}
 LOTS = ("timed=sample", "objective=flips")  # options that buy at random, or score by small numbers that mostly tie
 LABELS = torch.arange(30) % 4  # of the candidates
 RECIPE = Recipe("mse", "constant", False, 0.05, None, 0.9, 0.0, epochs=2, batch=32, augment="none")

@@ -13,6 +13,7 @@
     infinite.py     kernels of nets of infinite width
     cholesky.py     factors of large kernels in place
     spectrum.py     the largest and the smallest eigenvalue
+    extreme.py      of many batches the one whose Gram matrix has the largest smallest eigenvalue
     regression.py   kernel regression
     lookahead.py    the effect of one more label, for all candidates at once
 
