@@ -25,7 +25,14 @@ from types import ModuleType
 from bench.core.errors import UserError
 
 ROOT = Path(__file__).parent.parent  # bench/
-SINGULAR = {"datasets": "dataset", "nets": "net", "strategies": "strategy", "figures": "figure", "measures": "measure", "experiments": "experiment"}
+SINGULAR = {
+    "datasets": "dataset",
+    "nets": "net",
+    "strategies": "strategy",
+    "figures": "figure",
+    "measures": "measure",
+    "experiments": "experiment",
+}
 Options = dict[str, str | int]
 
 

@@ -1,7 +1,10 @@
 """Blocks of the results page of any study, in Markdown, from its committed tables."""
 
+import pandas as pd
+
+from bench.core import study
 from bench.report import words
-from bench.report.claims import VERDICTS, overall
+from bench.report.claims import DECIDABLE, VERDICTS, overall
 
 
 def answer(name: str) -> str:
@@ -15,6 +18,38 @@ def answer(name: str) -> str:
         statements = "; ".join(found["statement"] + " (" + found["where"] + ")")
         lines.append(f"- **{verdict.capitalize()}** ({len(found)}): {statements or 'none'}.")
     return "\n".join(lines)
+
+
+def headline(name: str, key: dict[str, str], controls: dict[str, tuple[str, tuple[str, ...]]] | None = None) -> str:
+    """A study's claims counted, and the key ones by verdict, with their numbers.
+
+    `key` names claims and the setting that speaks for each; `controls` what else must hold with a claim, and the reason
+    why it holds if they do not.
+    """
+    claims, lines = words.committed(f"{name}-claims"), {}
+    for claim, setting in key.items():
+        why, more = (controls or {}).get(claim, ("", ()))
+        first, *others = [_row(claims, each, setting) for each in (claim, *more)]
+        if first is None:
+            continue
+        said, verdict = f"{first.statement} ({words.measured(first)})", first.verdict
+        failed = [row for row in others if row is not None and row.verdict == "not supported"]
+        if verdict == "supported" and failed:
+            verdict = f"supported only {why}"
+            but = " and ".join(f"{row.statement}, {words.measured(row)}" for row in failed)
+            said += f"; the controls fail ({but})"
+        lines.setdefault(verdict, []).append(said)
+    verdicts = overall(claims)
+    counted = ", ".join(f"{(verdicts == word).sum()} {word}" for word in DECIDABLE)
+    title = study.load(name).__doc__.partition("\n")[0].rstrip(".")
+    order = sorted(lines, key=lambda verdict: [verdict.startswith(word) for word in DECIDABLE], reverse=True)
+    listed = [f"  - **{verdict[0].upper() + verdict[1:]}**: {'; '.join(lines[verdict])}." for verdict in order]
+    return "\n".join([f"{title}. Of its statements: {counted}.", *listed])
+
+
+def _row(claims: pd.DataFrame, claim: str, setting: str):
+    rows = claims[(claims["claim"] == claim) & claims["setting"].str.startswith(setting) & (claims["n"] > 0)]
+    return next(rows.itertuples(), None)
 
 
 def claims_table(name: str) -> str:

@@ -14,7 +14,7 @@ from types import ModuleType
 import pandas as pd
 
 from bench.core import config, registry, study
-from bench.report import claims, words
+from bench.report import claims, pages, words
 from bench.tools.perf import report as perf
 
 MANUAL = "config/README.md"
@@ -114,20 +114,10 @@ def verdicts() -> str:
 
 
 def headline() -> str:
-    """The answer so far: what was decided, with numbers, and how much was not."""
-    parts = []
-    for name, found in words.committed("claims").groupby("study", sort=False):
-        if own := getattr(_documents(name), "headline", None):
-            parts.append(f"- {own()}")
-            continue
-        mine, said = claims.overall(found)[name], []
-        for verdict in ("supported", "not supported"):
-            rows = found[found["claim"].isin(mine.index[mine == verdict])].drop_duplicates("claim")
-            listed = "; ".join(f"{row.statement} ({words.measured(row)})" for row in rows.itertuples())
-            said.append(f"{verdict}: {listed or 'nothing yet'}")
-        open_ = (mine == "inconclusive").sum()
-        parts.append(f"- {_title(name)}. {'. '.join(text[0].upper() + text[1:] for text in said)}. Undecided: {open_}.")
-    return "\n".join(parts)
+    """The answer so far, a study after the other: what was decided, with numbers, and how much was not."""
+    names = words.committed("claims")["study"].unique()
+    own = {name: getattr(_documents(name), "headline", lambda name=name: pages.headline(name, {})) for name in names}
+    return "\n".join(f"- {said()}" for said in own.values())
 
 
 def _title(name: str) -> str:

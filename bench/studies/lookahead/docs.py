@@ -10,6 +10,20 @@ from bench.studies import lookahead
 from bench.studies.lookahead.curves import SETTING
 from bench.studies.lookahead.tables import PUBLISHED
 
+# What a reader wants to know first: a claim, and the panel that speaks for it
+KEY = {
+    "2.1b-ntk": "thesis-2.1b",
+    "A.1a": "thesis-A.1a",
+    "2.1a-time": "thesis-2.1a",
+    "2.1a-accuracy": "thesis-2.1a",
+    "2.3-sequential": "thesis-2.3-left",
+    "start-random": "start-warm",
+}
+
+
+def headline() -> str:
+    return pages.headline("lookahead", KEY)
+
 
 def results() -> str:
     """Accuracies, a row per setting and strategy."""

@@ -4,7 +4,6 @@ import pandas as pd
 
 from bench.core import config, paths, study
 from bench.report import pages, words
-from bench.report.claims import DECIDABLE, overall
 
 SHOWN = ("frobenius_per_pair", "lambda_max_per_point", "gap_without_prior", "off_on")
 # What a reader wants to know first: a claim, and the setting that speaks for it
@@ -18,34 +17,12 @@ KEY = {
     "P25-outputs": "outputs, fcn, width 1024",
 }
 # A claim that holds for another reason, if these do not
-CONTROLS = {"P11-vanish": ("P11-additions", "P11-without-prior")}
+CONTROLS = {"P11-vanish": ("because the network fits its labels", ("P11-additions", "P11-without-prior"))}
 
 
 def headline() -> str:
     """The key claims by verdict, with their numbers, and what the whole of CIFAR-10 took."""
-    claims = words.committed("pntk-claims")
-    lines: dict[str, list[str]] = {}
-    for claim, setting in KEY.items():
-        rows = [_row(claims, name, setting) for name in (claim, *CONTROLS.get(claim, ()))]
-        if rows[0] is None:
-            continue
-        said, verdict = f"{rows[0].statement} ({words.measured(rows[0])})", rows[0].verdict
-        if verdict == "supported" and any(row is not None and row.verdict == "not supported" for row in rows[1:]):
-            verdict = "supported only because the network fits its labels"
-            failed = [row for row in rows[1:] if row is not None and row.verdict == "not supported"]
-            but = " and ".join(f"{row.statement}, {words.measured(row)}" for row in failed)
-            said += f"; the controls fail ({but})"
-        lines.setdefault(verdict, []).append(said)
-    verdicts = overall(claims)
-    counted = ", ".join(f"{(verdicts == word).sum()} {word}" for word in DECIDABLE)
-    title = "Thesis chapter 3: the pseudo-NTK, a fast approximation of the empirical NTK"
-    listed = [f"  - **{verdict.capitalize()}**: {'; '.join(said)}." for verdict, said in lines.items()]
-    return "\n".join([f"{title}. Of its statements and their controls: {counted}.", *listed, *_largest()])
-
-
-def _row(claims: pd.DataFrame, claim: str, setting: str):
-    rows = claims[(claims["claim"] == claim) & claims["setting"].str.startswith(setting) & (claims["n"] > 0)]
-    return next(rows.itertuples(), None)
+    return "\n".join([pages.headline("pntk", KEY, CONTROLS), *_largest()])
 
 
 def _largest() -> list[str]:

@@ -7,6 +7,7 @@
                   `rate x`: the exponent of x in the column `along`, one slope per seed
                   `mean x`: the mean over trials, one value per seed
                   `ratio x`: the geometric mean of x, which is a ratio, one value per seed
+                  `correlation x`: Spearman's, of x with the column `along`, one value per seed
 
 A slip of a text is two claims: as printed, and as meant.
 """
@@ -44,5 +45,8 @@ KINDS = {
     "mean": lambda rows, column, _: rows.groupby("seed")[column].mean(),
     "ratio": lambda rows, column, _: np.log(rows[column]).groupby(rows["seed"]).mean(),
     "rate": slopes,
+    "correlation": lambda rows, column, along: rows.groupby("seed")[[column, along]].apply(
+        lambda seed: seed[column].corr(seed[along], method="spearman")
+    ),
 }
 EXACT = ("largest", "smallest")

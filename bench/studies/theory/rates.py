@@ -1,7 +1,7 @@
 """Rates: the slope of log error on log size, seed by seed, and its interval.
 
-With few seeds the t-interval over the seeds' own slopes is the honest one, and it gives the verdict. A pairs bootstrap over
-seeds stands beside it; for ten seeds or more the two agree.
+With few seeds the t-interval over the seeds' own slopes is the honest one, and it gives the verdict. A pairs bootstrap
+over seeds stands beside it, for comparison.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """A two-layer ReLU net is close to its linearisation: within (2 B^(4/3) + B ln(1/delta)^(1/4)) / m^(1/6).
 
-Statement: with m neurons, outer weights +-1 and inner weights W0 from N(0, I), for a fixed x of norm 1, with probability
-1 - delta over W0, |f(x; W) - f_lin(x; W)| is at most that bound for all W with |W - W0|_F <= B.
+Statement: with m neurons, outer weights +-1 and inner weights W0 from N(0, I), for a fixed x of norm 1, with
+probability 1 - delta over W0, |f(x; W) - f_lin(x; W)| is at most that bound for all W with |W - W0|_F <= B.
 Where: the lecture, linearisation of non-smooth activations.
 Refuted by: more than a fraction delta of draws whose supremum exceeds the bound; or another rate in m. The constants 2
 and 1 are not claimed to be the best: the least constant that would do is measured.

@@ -33,7 +33,9 @@ def measure(task: Task, part: dict) -> list[dict]:
     return rows
 
 
-def eigenvalues(population: int, draw: np.random.Generator, points: int = 500, d: int = 32, batch: int = 20) -> np.ndarray:
+def eigenvalues(
+    population: int, draw: np.random.Generator, points: int = 500, d: int = 32, batch: int = 20
+) -> np.ndarray:
     """lambda_min of the Gram matrices of batches of features, NPC's score."""
     features = draw.normal(size=(points, d))
     chosen = draw.permuted(np.tile(np.arange(points), (population, 1)), axis=1)[:, :batch]

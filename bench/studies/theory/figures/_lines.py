@@ -21,6 +21,13 @@ def theory(axes: Axes, along: np.ndarray, values: np.ndarray, label: str) -> Non
     axes.plot(along, values, label=label, **THEORY)
 
 
+def slope(values: pd.Series) -> float:
+    """The exponent p of values proportional to (their index)^p, from the first and the last; 0 for one value."""
+    ends = np.log([(values.index[0], values.iloc[0]), (values.index[-1], values.iloc[-1])])  # (2, 2)
+    (x, y) = ends[1] - ends[0]
+    return float(y / x) if x else 0.0
+
+
 def finish(axes: Axes, xlabel: str, ylabel: str, title: str = "", log: str = "xy") -> None:
     axes.set(xlabel=xlabel, ylabel=ylabel, title=title)
     for axis in log:
