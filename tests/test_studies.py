@@ -74,7 +74,8 @@ class TestContract:
     def test_its_section_is_documented(self, name):
         node = configuration.schema()["properties"][name]
         assert node["description"]
-        assert "seeds" in node["properties"]
+        parts = node["properties"].get("experiments", node)["properties"]  # of the study, or of each of its experiments
+        assert "seeds" in parts or all("seeds" in part["properties"] for part in parts.values())
 
 
 def test_no_two_studies_make_the_same_table_or_figure():

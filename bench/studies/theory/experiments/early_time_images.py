@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from bench.core.errors import UserError
-from bench.kernels import gram
+from bench.kernels.empirical import gram
 from bench.kernels.spectrum import largest
 from bench.learn.data import Data
 from bench.nets import convnet, fcn

@@ -15,7 +15,8 @@ import numpy as np
 import torch
 
 from bench.core.errors import UserError
-from bench.kernels import gram, spectrum
+from bench.kernels import spectrum
+from bench.kernels.empirical import gram
 from bench.nets import build, fcn, wrn28  # noqa: F401  # named below; so that the digest covers them
 from bench.studies.theory.task import Task
 
