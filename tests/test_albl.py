@@ -14,7 +14,7 @@ from torch import nn
 from bench.core.errors import UserError
 from bench.core.seeds import stream
 from bench.strategies import Query, albl, select
-from bench.strategies.albl import Remembering
+from bench.strategies._memory import Remembering
 
 ARMS = ["least-confidence", "coreset"]
 

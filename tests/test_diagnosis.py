@@ -18,7 +18,7 @@ from bench.report.figure import draw
 from bench.strategies import Query
 from bench.studies import lookahead
 from bench.studies.lookahead import diagnosis
-from bench.studies.lookahead.bought import bought
+from bench.strategies._bought import bought
 from bench.studies.lookahead.claims import measure
 from bench.studies.lookahead.curves import curves, of_setting
 

@@ -19,6 +19,16 @@ def resume_path(record: Path) -> Path:
     return _beside(record, "resume", ".pt")
 
 
+def other_record(resume: Path, cell: Cell, other: Cell) -> Path | None:
+    """The record of another cell of the same study and scale, seen from a cell's resume file; None for a folder of the
+    user's own.
+    """
+    parts = resume.parts
+    if parts[0] != "results" or not str(resume).endswith(f"/{cell}.pt"):
+        return None
+    return record_path(parts[1], parts[3], other)
+
+
 def log_path(record: Path) -> Path:
     return _beside(record, "logs", ".log")
 

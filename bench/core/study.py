@@ -11,7 +11,7 @@
                               inputs, the digest of the code and the check of names follow from it
     problems(config)          (key, what is wrong) for mistakes that no schema can express
     departures(config)        [Departure], how the configuration departs from the paper
-    inputs(cell)              optional: files that other jobs make
+    inputs(config, cell)      optional: records of other cells that a cell reads; `cells` has these, too
     stages(config, cell)      optional: jobs to do before a large cell, [[name, ...], ...]: those of one list at once,
                               list after list. They decide where a record is computed, not what it says
     needs(cell, settings)     optional: {"threads": ..., "mem_mb": ...} where a cell needs other than 1 and 8,000

@@ -30,7 +30,7 @@ VARIANTS = {
 }
 
 
-def _fan_out(weight: torch.Tensor) -> None:
+def fan_out(weight: torch.Tensor) -> None:
     """Convolutions N(0, 2 / (k^2 out)), the dense head Glorot normal."""
     if weight.dim() == 4:
         nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")
@@ -51,4 +51,4 @@ def build(input_shape: tuple[int, int, int], classes: int, width: int, variant: 
         early_stride=True,
         shared_first=True,
     )
-    return initialise(net, _fan_out)
+    return initialise(net, fan_out)

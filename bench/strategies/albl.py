@@ -18,7 +18,7 @@ What is learnt lives in the notes of a query and comes back with the next one, a
 in the order in which they were bought, the initial ones first. To a plain `Query` every query is the first.
 """
 
-from dataclasses import dataclass, field, fields
+from dataclasses import fields
 
 import numpy as np
 import torch
@@ -26,17 +26,11 @@ import torch
 from bench.core.errors import UserError
 from bench.learn.train import predict
 from bench.strategies import Query, coreset, least_confidence, top
+from bench.strategies._memory import Remembering
 
 OPTIONS = {"bandit": ("batch", "exp4p"), "budget": 60}
 ARMS = {"least-confidence": least_confidence.select, "coreset": coreset.select}
 DELTA = 0.1  # in both codes: the bound holds with probability 1 - delta
-
-
-@dataclass
-class Remembering(Query):
-    """A query that knows what was noted before. Apart from `Query`, on whose code the records of every run depend."""
-
-    earlier: list[dict] = field(default_factory=list)  # notes of the run's queries so far, oldest first
 
 
 def select(query: Query, size: int, stream: np.random.Generator, bandit: str, budget: int) -> np.ndarray:

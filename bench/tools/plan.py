@@ -21,7 +21,7 @@ from bench.core import device, paths, provenance, records, registry, study
 from bench.core.cell import Cell
 from bench.core.progress import say
 from bench.core.seeds import torch_stream
-from bench.learn.train import Recipe, loss_of
+from bench.learn.train import loss_of
 
 PROBE = {"cpu": 8, "cuda": 128}  # images timed at once; the cost per image is constant beyond that
 APART = ("strategy", "seed")  # axes that a setting leaves open
@@ -85,7 +85,7 @@ def _probed(room, cell: Cell, settings: dict, chosen: torch.device) -> float:
     used = room.uses(cell)
     facts, pool = registry.components("datasets")[used["datasets"][0]].constants, settings["average_pool"]
     shape = (facts["SHAPE"][0], *(side // pool for side in facts["SHAPE"][1:]))
-    loss = Recipe(**settings["recipe"]).loss
+    loss = settings["recipe"].get("loss", "cross-entropy")
     step, forward = _per_image(used["nets"][0], shape, facts["CLASSES"], cell.width, loss, chosen)
     work = room.work(settings)
     return work["trained"] * step + (work["predicted"] + work["tested"] * facts["SIZES"][1]) * forward

@@ -46,7 +46,7 @@ def of_cell(name, text):
     cell = room.Cell.parse(text)
     settings = json.dumps(room.settings(config, cell), sort_keys=True)
     used = [f"{ROOT}/{dataset}.npz" for dataset in room.uses(cell).get("datasets", [])]
-    others = list(room.inputs(cell)) if hasattr(room, "inputs") else []
+    others = room.inputs(config, cell) if hasattr(room, "inputs") else []
     stages = room.stages(config, cell) if hasattr(room, "stages") else []
     needs = room.needs(cell, json.loads(settings)) if hasattr(room, "needs") else {}
     found = {"settings": settings, "data": used, "others": others, "stages": stages, "code": digest.of_cell(name, cell)}
@@ -54,13 +54,14 @@ def of_cell(name, text):
 
 
 def cell_data(wildcards):
-    return of_cell(wildcards.study, wildcards.cell)["data"]
+    """Images, and records of other cells; what is in them follows from the settings and the code of the cell itself."""
+    found = of_cell(wildcards.study, wildcards.cell)
+    return found["data"] + found["others"]
 
 
 def cell_inputs(wildcards):
-    """Files that other jobs make, and the marks of the last stage."""
-    found = of_cell(wildcards.study, wildcards.cell)
-    return found["others"] + marks(wildcards, len(found["stages"]) - 1)
+    """The marks of the last stage."""
+    return marks(wildcards, len(of_cell(wildcards.study, wildcards.cell)["stages"]) - 1)
 
 
 def stage_inputs(wildcards):

@@ -22,8 +22,8 @@ from bench.core.seeds import stream, torch_stream
 from bench.learn.augment import flip_crop
 from bench.learn.data import Data
 from bench.learn.train import Diverged, Recipe, evaluate
+from bench.strategies._bought import bought
 from bench.studies.lookahead import Cell, oversized
-from bench.studies.lookahead.bought import bought
 from bench.studies.lookahead.timed import timing_only
 
 # Where a run stands: cycles done, the network after them, and within a cycle the training or the query under way
