@@ -16,9 +16,9 @@ from bench.report import stats
 from bench.report.claims import DEMO, Measured, counts, judged, overall, verdict
 from bench.report.figure import draw
 from bench.strategies import Query
+from bench.strategies._bought import bought
 from bench.studies import lookahead
 from bench.studies.lookahead import diagnosis
-from bench.strategies._bought import bought
 from bench.studies.lookahead.claims import measure
 from bench.studies.lookahead.curves import curves, of_setting
 

@@ -29,6 +29,7 @@ def test_every_experiment_has_all_its_parts(name):
     assert QUICK[name] != FULL[name], "no entry in config/quick.yaml"
     assert len(module.parts(FULL[name])) > 0
     assert (CLAIMED["experiment"] == name).any()
+    assert not csv.WORDS & set(component.constants["COLUMNS"]), "a number of this name would be read as text"
 
 
 @pytest.mark.parametrize("claim", CLAIMED.to_dict("records"), ids=CLAIMED["claim"])

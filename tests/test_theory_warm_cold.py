@@ -3,6 +3,7 @@
 import itertools
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from bench.core.errors import UserError
 from bench.kernels import infinite
+from bench.report import figure
 from bench.studies.theory.experiments.warm_cold import apart, chain, measure, sphere
 from bench.studies.theory.task import Task
 
@@ -85,6 +87,17 @@ def test_rows(setting):
     assert len(rows) == 2 * strengths
     gaps = [row["gap"] for row in rows]
     assert max(gaps) < 1e-10 if setting in ("nested", "relabelled") else min(gaps) > 1e-8
+
+
+@pytest.mark.parametrize("there", [["ridge", "not-nested"], ["nested"]])
+def test_the_figure_draws_what_is_there(there):
+    cells = [
+        {"setting": setting, "seed": 0, "stages": 3, **row}
+        for setting in there
+        for row in measure(task(setting), {"stages": 3})
+    ]
+    drawn = figure.draw("theory-warm-cold", {"theory-warm-cold": pd.DataFrame(cells).assign(scale="small")})
+    assert len(drawn.axes) == (2 if "ridge" in there else 1)
 
 
 def test_repeated_points_and_too_many_stages_are_refused():

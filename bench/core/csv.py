@@ -12,7 +12,7 @@ from bench.core.files import replacing
 WORDS = {
     *("study", "scale", "claim", "where", "statement", "published", "setting", "arms", "quantity", "unit", "verdict"),
     *("seeds_needed", "data", "departures", "deviations", "note", "source", "panel", "panel_b", "a", "b", "strategy_a"),
-    *("strategy_b", "better", "what", "here", "paper", "net", "recipe", "strategy", "choice", "thesis", "code"),
+    *("strategy_b", "better", "what", "here", "paper", "recipe", "strategy", "choice", "thesis", "code"),
 }
 
 

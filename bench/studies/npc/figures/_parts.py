@@ -58,6 +58,8 @@ def legend(figure: Figure, chosen: dict[str, dict]) -> None:
 
 def footnote(figure: Figure, rows: pd.DataFrame, *notes: str, panel: str = "") -> None:
     """Scale, data, net and number of trials of the rows of one or more panels."""
+    if rows.empty:  # only the initial model has run
+        return
     first = rows.iloc[0]
     where = "docs/results-npc.md" if first["scale"] == "cpu" else "npc-departures.csv"
     about = f"Scale {first['scale']}; {first['data']}; {first['net']}, width {first['width']};"

@@ -19,7 +19,7 @@ PANELS = {
 def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     summed = tables["npc-summary"]
     summed = summed[summed["panel"].isin(PANELS) & (summed["strategy"] != "initial")]
-    if summed["panel"].nunique() < 2:
+    if summed["panel"].nunique() < 2 or set(summed["strategy"]) <= {"random"}:
         return style.empty("no finished cells of both trainings at this scale")
     chosen = {name: look for name, look in _parts.looks(summed["strategy"]).items() if name != "random"}
     counts = sorted(summed.loc[summed["panel"] == "npc-table-1", "labelled"].unique())

@@ -19,16 +19,20 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     rows = tables["theory-warm-cold"]
     if rows.empty:
         return style.empty("No finished cells of warm-cold at this scale.")
+    shown = {setting: about for setting, about in PANELS.items() if setting in set(rows["setting"])}
+    if not shown:
+        return style.empty("No finished cells of warm-cold without one of its conditions at this scale.")
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.5), layout="constrained")
-    panels = figure.subplots(1, 3, sharey=True)
+    panels = figure.subplots(1, len(shown), sharey=True, squeeze=False)[0]
     exact = rows[rows["setting"].isin(["nested", "relabelled"])]["gap"].max()
     looks = style.ladder(sorted(rows["stages"].unique()))
-    for axes, (setting, (title, xlabel, log)) in zip(panels, PANELS.items(), strict=True):
+    for axes, (setting, (title, xlabel, log)) in zip(panels, shown.items(), strict=True):
         mine = rows[rows["setting"] == setting]
         for stages, look in looks.items():
             _lines.measured(axes, mine[mine["stages"] == stages], "strength", "gap", label=f"{stages} sets", **look)
-        axes.axhline(exact, **_lines.THEORY, label="no condition given up:\nlargest gap")
+        if exact > 0:
+            axes.axhline(exact, **_lines.THEORY, label="no condition given up:\nlargest gap")
         _lines.finish(axes, xlabel, "|warm - cold| / |cold - f_0|" if axes is panels[0] else "", title, log)
-    panels[2].legend(handlelength=1.6, fontsize=style.SMALL, loc="center")
+    panels[-1].legend(handlelength=1.6, fontsize=style.SMALL, loc="center")
     _lines.footnote(figure, rows, "Where no condition is given up the theorem says 0.")
     return figure
