@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     scale(command("archive", _archive, "Pack the finished records of a scale, one small file per study, to commit."))
     scale(command("restore", _restore, "Put archived records back in their places; they count as done."))
     sub = command("perf", _perf, "Speed of the suite's own machinery beside its peers, as ratios in one run.")
-    sub.add_argument("what", choices=("kernels", "lookahead", "pntk"))
+    sub.add_argument("what", choices=("kernels", "lookahead", "pntk", "ssl"))
     sub.add_argument("--peers", action="store_true", help="kernels: also neural-tangents, in an environment of its own")
     sub.add_argument("--out", type=Path, default=Path("results/perf"), help="folder; default results/perf")
     sub.add_argument("--only", help="measure only cases whose description contains this, e.g. \"net='fcn'\"")

@@ -8,8 +8,6 @@ import json
 import math
 import os
 import sys
-import time
-from collections.abc import Callable
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
@@ -33,7 +31,7 @@ from bench.kernels.empirical import gram
 from bench.tools.perf import quiet, turns
 
 SHAPE, TEST = (3, 32, 32), 100  # of an input; test points of a cross block
-ROUNDS, REPEATS, BUDGET = 2, 5, 10.0  # turns; repetitions in one, and the seconds after which there is no other
+ROUNDS, BUDGET = 2, 10.0  # turns, and the seconds of one after which there is no other repetition
 SIZES, DTYPES = (2000, 5000, 10000, 20000), ("float32", "float64")
 SOLVERS = ("in place", "torch", "scipy")
 PHASES = ("kernel", "cross block", "factor", "solve", "smallest eigenvalue")
@@ -152,21 +150,6 @@ def factorise(name: str, a: Tensor) -> Tensor:
     return torch.from_numpy(scipy.linalg.cholesky(a, lower=True, overwrite_a=True, check_finite=False)).diagonal()
 
 
-def timed(work: Callable[[], object], prepare: Callable[[], object]) -> dict:
-    """Seconds of the clock, and of the processor. Threads that wait for each other spend both, so the latter are worth
-    something for one thread alone; they hardly depend on what strangers do.
-    """
-    spent = []
-
-    def watched() -> None:
-        start = time.process_time()
-        work()
-        spent.append(time.process_time() - start)
-
-    timing = quiet.measure(watched, REPEATS, 2 * REPEATS, BUDGET, prepare)
-    return asdict(timing) | {"processor_seconds": min(spent)}
-
-
 def solver_turn(case: Solver, name: str) -> dict:
     a, values = torch.empty(case.n, case.n, dtype=getattr(torch, case.dtype)), []
     fill(a)
@@ -175,7 +158,7 @@ def solver_turn(case: Solver, name: str) -> dict:
     def work() -> None:
         values.append(2 * factorise(name, a).double().log().sum().item())
 
-    timing = timed(work, lambda: fill(a))
+    timing = quiet.timed(work, lambda: fill(a), budget=BUDGET)
     extra = (turns.memory("VmHWM:") - before) / 2**30  # beside the kernel
     return {name: timing | {"peak_gib": extra, "logdet": values[-1]}}
 
@@ -198,7 +181,7 @@ def study_turn(case: Study) -> dict:
     found = {}
     for phase, work in zip(PHASES, works, strict=True):
         prepare = partial(a.copy_, kernel) if phase == "factor" else lambda: None
-        found[phase] = timed(work, prepare) | {"n": len(a), "peak_gib": math.nan}
+        found[phase] = quiet.timed(work, prepare, budget=BUDGET) | {"n": len(a), "peak_gib": math.nan}
     return found
 
 

@@ -8,10 +8,11 @@ counted in ticks of a hundredth of a second: one shorter than ten of them may be
 import os
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 FOREIGN = 0.06  # share of the machine that others may use during a repetition that counts
+BRIEF = 3.0  # seconds after which `timed` does not repeat, unless told otherwise
 TICKS = os.sysconf("SC_CLK_TCK")
 Work = Callable[[], object]
 
@@ -42,6 +43,21 @@ def measure(
     counted = [timing for timing in timings if timing[1] <= FOREIGN]
     seconds, share = min(counted or timings)
     return Timing(seconds, len(counted), share)
+
+
+def timed(work: Work, prepare: Work = lambda: None, repeats: int = 5, budget: float = BRIEF) -> dict:
+    """Seconds of the clock, and of the processor. Threads that wait for each other spend both, so the latter are worth
+    something for one thread alone; they hardly depend on what strangers do.
+    """
+    spent = []
+
+    def watched() -> None:
+        start = time.process_time()
+        work()
+        spent.append(time.process_time() - start)
+
+    timing = measure(watched, repeats, 2 * repeats, budget, prepare)
+    return asdict(timing) | {"processor_seconds": min(spent)}
 
 
 def wait(patience: float = 300.0) -> float:

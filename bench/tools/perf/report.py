@@ -1,12 +1,14 @@
 """Speed in words and tables, from results/perf/: marked blocks of the documents."""
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pandas as pd
 
 from bench.core import csv
 from bench.core.config import ROOT
+from bench.tools.perf import semi_report
 from bench.tools.perf.quiet import FOREIGN
 from bench.tools.perf.ratios import CASE, KERNELS, PEERS, processors, ratios
 
@@ -166,4 +168,5 @@ BLOCKS = {
     "kernel-speed-by-net": kernel_speed_by_net,
     "lookahead-speed": lookahead_speed,
     "pntk-speed": pntk_speed,
+    "ssl-speed": partial(semi_report.speed, PERF),
 }
