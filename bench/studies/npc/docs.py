@@ -42,8 +42,10 @@ def panels() -> str:
     summed = words.committed("npc-summary")
     ours = summed[~summed["panel"].str.startswith("npc-table-") & (summed["strategy"] != "initial")]
     for (panel, strategy), group in ours.groupby(["panel", "strategy"], sort=False):
-        each = {row.labelled: row for row in group.itertuples()}
-        shown = [f"{n}: {words.points(r.accuracy_mean, r.accuracy_low, r.accuracy_high)}" for n, r in sorted(each.items())]
+        shown = [
+            f"{row.labelled}: {words.points(row.accuracy_mean, row.accuracy_low, row.accuracy_high)}"
+            for row in group.sort_values("labelled").itertuples()
+        ]
         rows.append((panel, called(strategy), "; ".join(shown), group["n"].max()))
     return words.table(("panel", "strategy", "labels: accuracy (%)", "trials"), rows)
 

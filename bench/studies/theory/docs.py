@@ -11,11 +11,11 @@ from bench.studies.theory import EXPERIMENTS
 
 
 def headline() -> str:
-    """How many statements hold, and each that does not, with its number."""
-    claims = words.committed("theory-claims")
-    verdicts = overall(claims)["theory"]
+    """How many statements hold, and each that does not, with its place."""
+    claims = words.committed("theory-claims").drop_duplicates("claim")
+    verdicts = overall(words.committed("theory-claims"))["theory"]
     failed = claims[claims["claim"].isin(verdicts.index[verdicts == "not supported"])]
-    said = [f"{rows['statement'].iloc[0]} ({found(rows)})" for _, rows in failed.groupby("claim", sort=False)]
+    said = [f"{row.statement} ({row.source.partition(';')[0]})" for row in failed.itertuples()]
     return "\n".join([pages.headline("theory", {}), f"  - **Not supported**: {'; '.join(said) or 'nothing'}."])
 
 
