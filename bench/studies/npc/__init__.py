@@ -9,6 +9,7 @@ once with that model, up to 40 labels; `zero-40`, once with a network that was n
 makes the initial model. A recipe with `labels_of` buys nothing: it trains on label sets bought with another recipe.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -142,10 +143,8 @@ def _queries(mode: str, protocol: dict, classes: int) -> list[int]:
         return []
     if mode == "steps":
         return [protocol["query"]] * protocol["queries"]
-    if kind not in ("single", "zero") or not labels.isdecimal():
-        raise UserError(
-            f"mode: found {mode!r}; allowed: steps, initial, single-40 or zero-40 with any number of labels"
-        )
+    if kind not in ("single", "zero") or not re.fullmatch("[1-9][0-9]{0,8}", labels):
+        raise UserError(f"mode: found {mode!r}; allowed: steps, single-40 or zero-40 with any number of labels")
     size = int(labels) - (first if kind == "single" else 0)
     if size < 1:
         raise UserError(f"mode {mode!r}: the initial model has {first} labels already; ask for more")
@@ -164,17 +163,22 @@ def problems(config: dict) -> Iterator[tuple[str, str]]:
             specs = setting[key] if isinstance(setting[key], list) else [setting[key]]
             for problem in filter(None, (registry.problem(package, spec) for spec in specs)):
                 yield f"{where}.{key}", problem
+        if setting["mode"] == INITIAL:
+            yield f"{where}.mode", "found 'initial', which is made by itself; allowed: steps, single-40 or zero-40"
+            continue
         try:
             found = of_setting(config, setting["dataset"], setting["recipe"], setting["mode"])
+            theirs = found["recipe"]["labels_of"]
+            bought = of_setting(config, setting["dataset"], theirs, setting["mode"]) if theirs else found
         except UserError as error:
             yield where, str(error)
             continue
-        if theirs := found["recipe"]["labels_of"]:
-            if theirs.partition("+")[0] not in ours["recipes"]:
-                yield f"{where}.recipe", registry.unknown("recipe of labels_of", theirs, ours["recipes"])
-                continue
-            if of_setting(config, setting["dataset"], theirs, setting["mode"])["recipe"]["labels_of"]:
-                yield f"{where}.recipe", f"labels_of names {theirs!r}, which buys no labels of its own"
+        if theirs and bought["recipe"]["labels_of"]:
+            yield f"{where}.recipe", f"labels_of names {theirs!r}, which buys no labels of its own"
+        if theirs and bought["protocol"]["pool"] != found["protocol"]["pool"]:
+            yield f"{where}.recipe", f"its pool is not that of {theirs!r}, which bought its labels"
+        if found["recipe"]["darp"] and found["recipe"]["mode"] != "fixmatch":
+            yield f"{where}.recipe", "DARP refines pseudo-labels, which supervised training has not; set darp: false"
         facts = datasets[setting["dataset"]].constants
         first = 0 if setting["mode"].startswith("zero-") else found["protocol"]["initial"] * facts["CLASSES"]
         images = min(found["protocol"]["pool"] or facts["SIZES"][0], facts["SIZES"][0])
@@ -216,6 +220,7 @@ def _flat(given: dict, panel: dict) -> dict[str, object]:
 def work(settings: dict) -> dict[str, int]:
     """Images that a cell trains on and predicts, queries set aside, for `python -m bench plan`."""
     recipe, trainings = settings["recipe"], len(settings["queries"]) or settings["protocol"]["trials"]
+    trainings += bool(recipe["labels_of"])  # on the initial labels
     views = 1 if recipe["mode"] != "fixmatch" else 1 + 2 * recipe["mu"]
     return {
         "trained": trainings * recipe["steps"] * recipe["batch"] * views,

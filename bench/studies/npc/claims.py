@@ -60,7 +60,7 @@ def _pairs(claim: dict, panels: dict) -> list[tuple[str, str]]:
 def _difference(claim: dict, panel: dict, other: dict, frames: dict) -> list[Measured]:
     curve = frames["npc-curves"]
     counts = sorted(set(of_place(curve, panel)["labelled"]) & set(of_place(curve, other)["labelled"]))
-    found = []
+    curve, found = curve[curve["labelled"].isin(counts)], []
     for labelled in counts if claim["labels"] == "each" else [None]:
         b, why = claim["b"], ""
         if b == "best":

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from bench import nets, strategies
-from bench.core import paths, records
+from bench.core import paths, records, registry
 from bench.core.errors import UserError
 from bench.core.progress import say
 from bench.core.seeds import stream, torch_stream
@@ -35,6 +35,9 @@ NOTHING = {"queried": [], "bought": {}, "notes": {}, "criteria": {}}  # of a lab
 
 def run(cell: Cell, settings: dict, data: Data, device: torch.device, journal) -> dict:
     others = {other.mode: _read(cell, other, settings, journal.path) for other in needed(cell, settings)}
+    strategy, _ = registry.load("strategies", cell.strategy)
+    if hasattr(strategy, "network") or hasattr(strategy, "fit"):
+        raise UserError(f"{cell}: {cell.strategy} brings a network or a training of its own; choose another strategy")
     work = Work(cell, settings, data, device, journal)
     state = journal.state or {"cycles": [], "net": None, "training": None}
     if settings["recipe"]["labels_of"]:
@@ -197,6 +200,7 @@ class Work:
         """What the strategy buys, and what that is."""
         rest = np.setdiff1d(np.arange(len(self.pool)), labelled)  # candidates: positions in the pool
         known, notes, criteria = torch.from_numpy(labelled).to(self.device), {}, {}
+        net.requires_grad_(True)  # a running average has none, and kernels read gradients
         query = Remembering(net, self.x[known], self.y[known], self.x[rest], notes=notes, earlier=earlier)
         with self.journal.clock("query", step):
             chosen = strategies.select(self.cell.strategy, query, size, stream(self.cell.seed, "query", step))
@@ -213,7 +217,11 @@ class Work:
 
     def _places(self, *names: list[int]) -> np.ndarray:
         """Positions in the pool, of numbers of training images, in their order."""
-        return np.searchsorted(self.pool, np.concatenate([np.array(each, dtype=int) for each in names]))
+        numbers = np.concatenate([np.array(each, dtype=int) for each in names])
+        places = np.searchsorted(self.pool, numbers)
+        if not np.array_equal(self.pool[places.clip(max=len(self.pool) - 1)], numbers):
+            raise UserError(f"{self.cell}: some labels were bought in another pool; give both recipes the same")
+        return places
 
 
 def _read(cell: Cell, other: Cell, settings: dict, resume: Path) -> dict:

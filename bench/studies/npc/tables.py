@@ -145,7 +145,8 @@ def queries(records: Iterable[dict]) -> pd.DataFrame:
                 | {key: notes.get(key) for key in ("arm", "rank", "score", "tied", "rounding")}
                 | {"queried": " ".join(map(str, done["queried"]))}
             )
-    return pd.DataFrame(rows, columns=QUERIES).astype({"rounding": object, "arm": object})
+    numbers = dict.fromkeys(("distance", "rank", "score", "tied"), float)  # even where no strategy has noted any
+    return pd.DataFrame(rows, columns=QUERIES).astype({"rounding": object, "arm": object} | numbers)
 
 
 def overlap(records: Iterable[dict], panels: dict) -> pd.DataFrame:
@@ -171,6 +172,8 @@ def overlap(records: Iterable[dict], panels: dict) -> pd.DataFrame:
         for a, b in pairs:
             for labelled in sorted(set(sets[a]) & set(sets[b])):
                 mine, theirs = ([e for e in sets[each][labelled] if e[0] in panel["seeds"]] for each in (a, b))
+                if not (mine and theirs):
+                    continue
                 found = [_iou(mine, theirs, which, same=a == b) for which in (1, 2)]
                 about = {"scale": scale, "panel": name, "labelled": labelled, "strategy_a": a, "strategy_b": b}
                 rows.append(about | {"n": min(len(mine), len(theirs)), "iou": found[0], "iou_with_initial": found[1]})
