@@ -9,14 +9,31 @@ from bench.report import pages, words
 from bench.report.claims import overall
 from bench.studies.theory import EXPERIMENTS
 
+# What a reader wants to know first, in this order
+KEY = (
+    *("smooth-bound", "relu-bound", "arccos-closed", "warm-cold", "width-function", "npc-decay"),
+    *("block-printed", "flow-printed", "search-printed", "npc-last-printed", "npc-distinct"),
+    *("npc-step-min", "npc-test", "early-together", "relu-constant"),
+)
+
 
 def headline() -> str:
-    """How many statements hold, and each that does not, with its place."""
-    claims = words.committed("theory-claims").drop_duplicates("claim")
-    verdicts = overall(words.committed("theory-claims"))["theory"]
-    failed = claims[claims["claim"].isin(verdicts.index[verdicts == "not supported"])]
-    said = [f"{row.statement} ({row.source.partition(';')[0]})" for row in failed.itertuples()]
-    return "\n".join([pages.headline("theory", {}), f"  - **Not supported**: {'; '.join(said) or 'nothing'}."])
+    """How many statements hold, and of the key ones which do, and which do not, each with its place."""
+    claims = words.committed("theory-claims")
+    first, verdicts = claims.drop_duplicates("claim").set_index("claim"), overall(claims)["theory"]
+    lines = [pages.headline("theory", {})]
+    for verdict in ("supported", "not supported"):
+        mine = [claim for claim in KEY if verdicts[claim] == verdict]
+        said = [f"{first.loc[claim, 'statement']} ({_place(first.loc[claim, 'source'])})" for claim in mine]
+        more = (verdicts == verdict).sum() - len(mine)
+        if said:
+            lines.append(f"  - **{verdict.capitalize()}**, among others: {'; '.join(said)}; and {more} more.")
+    return "\n".join(lines)
+
+
+def _place(source: str) -> str:
+    """`thesis (2.12)` of `thesis (2.12); the suite's own form`."""
+    return source.partition(";")[0]
 
 
 def found(rows: pd.DataFrame) -> str:

@@ -3,7 +3,7 @@
 Statement: for t up to T = c d log d / eta the net and the linear model, trained alike, have nearly equal outputs on the
 training points, and on new ones; for well-conditioned data the linear model is near its optimum by then.
 Where: the early-time slides, contributions, the two main theorems and the remarks; the run that they name (erf, width
-256, synthetic data) in the form that methods.md D.6 gives it: x from N(0, I), y the sign of an erf net of width 5.
+256, synthetic data) with data of our choice: x from N(0, I), y the sign of an erf net of width 5.
 Refuted by: losses that differ by more than a tenth before T, read with c = 1, or before the linear model has learnt
 99% of what it can. The constant c is not given; the time of parting measures it. Time is eta t / d, so T is log d.
 

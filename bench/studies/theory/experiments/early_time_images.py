@@ -3,7 +3,7 @@
 Statement: the early-time agreement of two-layer nets with a linear model persists in nets with more layers and with
 convolutions.
 Where: the early-time slides name these extensions without stating them ("Things I didn't cover"); the abstract of Hu et
-al. 2020 says the above, "which we verify empirically", on two classes of CIFAR-10, cats and horses (methods.md D.6).
+al. 2020 says the above, "which we verify empirically", on two classes of CIFAR-10, cats and horses.
 Refuted by: a training loss that differs from the linear model's by more than a tenth before that model has learnt half
 of what it can, which is how "early" is read here; or, at any time, a loss within the span of the inputs that differs by
 more than a tenth of its first value. Whether losses stay together until the linear model has learnt four fifths is

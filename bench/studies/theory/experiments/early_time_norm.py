@@ -3,7 +3,7 @@
 Statement: beside x and a constant psi_2 has the coordinate theta_0 + theta_1 (r - 1) + theta_2 (r - 1)^2, with
 r = |x| / sqrt d; strictly, then, the model is not linear in x.
 Where: the early-time slides, (3), (4) and the note after them. They do not say whether the coordinate is needed; the
-test is that of methods.md D.6: ReLU, y = |x| / sqrt d, x from N(0, I).
+test is ours: ReLU, y = |x| / sqrt d, x from N(0, I).
 Refuted by: a model without the third coordinate that stays as close to the net as psi_2 does. Two such: `without` it,
 and `constant`, with theta_0 in its place, so that the model has a bias of the right size and lacks the norm alone.
 
