@@ -31,6 +31,7 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
         _lines.theory(axes, condition, condition * np.finfo(float).eps, "condition number times rounding")
         ylabel = "largest error / largest change" if axes is panels[0] else ""
         _lines.finish(axes, "condition number of the kernel", ylabel, f"{setting} kernel")
-    panels[-1].legend(handlelength=1.6, fontsize=style.SMALL, loc="center", bbox_to_anchor=(0.5, 0.55))
+    named = {label: look for label, look in LOOKS.values()}
+    style.legend(figure, named | {"condition number times rounding": _lines.THEORY})
     _lines.footnote(figure, rows, "Errors against LU of the system with one more label.")
     return figure

@@ -25,9 +25,8 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
         _lines.theory(left, bounds.index, bounds, "bound" if radius == radii[0] else "")
     right.axhline(2, **_lines.THEORY, label="the lecture's constant")
     right.set_ylim(0, 2.2)
-    _lines.finish(left, "neurons m", "sup |f - f_lin|", "distance from the linearisation")
+    _lines.finish(left, "neurons m", "sup |f - f_lin|", "distance from the linearisation; dashed: the bound")
     _lines.finish(right, "neurons m", "sup m^(1/6) / B^(4/3)", "constant needed", log="x")
-    left.legend(handlelength=1.6, fontsize=style.SMALL)
     right.legend(handlelength=1.6, fontsize=style.SMALL)
     _lines.footnote(figure, rows)
     return figure
