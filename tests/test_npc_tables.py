@@ -210,7 +210,7 @@ def test_what_was_measured_stands_beside_what_is_published():
     assert row["data"] == "digits, 1,300 train / 497 test"
     start = one(found, panel="npc-table-1", strategy="initial", labelled=10)
     assert (start["published_mean"], start["mean"], start["n"]) == (57.64, 25, 3)
-    missing = one(found, panel="npc-table-2", strategy="npc", labelled=300)
+    missing = one(found, panel="npc-table-2", strategy=PAPER, labelled=300)
     assert (missing["n"], missing["data"]) == (0, "")
     assert math.isnan(missing["mean"])
 
@@ -311,6 +311,12 @@ def test_overlap_of_trials_that_another_panel_has():
     ]
 
 
+def test_rows_of_queries_name_the_panels_that_show_them():
+    panels = {"setting": PANELS["npc-table-1"] | {"seeds": [5]}, "npc-table-1": PANELS["npc-table-1"]}
+    runs = [buying("npc", 0, [1]), buying("npc", 5, [1]), buying("npc", 9, [1])]
+    assert tables.placed(tables.queries(runs), panels)["panels"].tolist() == ["npc-table-1", "setting", ""]
+
+
 # --- criteria and rankings ---
 
 
@@ -352,7 +358,7 @@ def test_rankings_by_hand():
     }
     assert found["strategy"].tolist() == ["random", "badge", "npc"]
     row = one(found, strategy="badge")
-    assert (row["n"], row["here"], row["there"]) == (2, pytest.approx(-0.1), pytest.approx(0.1))
+    assert (row["n"], row["gain_here"], row["gain_there"]) == (2, pytest.approx(-0.1), pytest.approx(0.1))
     assert row["change"] == pytest.approx(-0.2)
     assert (row["rank_here"], row["rank_there"]) == (3, 1)
     row = one(found, strategy="npc")
@@ -474,7 +480,9 @@ def test_every_claim_has_a_kind_and_a_range():
     assert set(CLAIMED["quantity"]) == {*claims.KINDS, "printed"}
     assert CLAIMED["claim"].is_unique
     assert (CLAIMED["holds_above"].notna() | CLAIMED["holds_below"].notna()).all()
-    assert set(CLAIMED[CLAIMED["quantity"] == "difference"]["labels"]) == {"each", "all"}
+    assert set(CLAIMED[CLAIMED["quantity"] == "difference"]["labels"]) == {
+        *("each", "all", "each beyond", "all beyond")
+    }
     correlations = CLAIMED[CLAIMED["quantity"] == "correlation"]
     assert set(correlations["a"]) <= set(tables.CRITERIA)
     assert set(correlations["b"]) <= set(tables.OUTCOMES)
@@ -562,6 +570,18 @@ def test_change():
     assert verdict("N15-ranking", here)["verdict"] == "not measured"
 
 
+def test_differences_where_labels_outnumber_features():
+    """At 30 labels the kernel has the rank for them."""
+    rank = [{"notes": {"rank": 40, "score": 0.0, "tied": 9, "rounding": False}}] * 3
+    runs = [record(PAPER, seed, [0.9, 0.6, 0.7], NARROW, queries=rank) for seed in (0, 1)]
+    runs += [record(name, seed, [0.1, 0.5, 0.5], NARROW) for name in ("random", "npc") for seed in (0, 1)]
+    found = verdicts(claim_of("N05-table-2"), runs)
+    assert found["setting"].tolist() == ["npc-table-2, 50 labels", "npc-table-2, 70 labels"]
+    row = verdict("N07-nonzero", runs)
+    assert (row["setting"], row["measured"]) == ("npc-table-2, from 50 labels on", pytest.approx(-0.15))
+    assert verdict("N07-nonzero", [each for each in runs if each["cell"]["strategy"] != PAPER])["n"] == 0
+
+
 def test_growth():
     row = verdict("N22-labels", trials("random", [0.5, 0.1, 0.7], [0.6, 0.9, 0.81]))
     assert (row["setting"], row["measured"]) == ("npc-table-1, 30 to 70 labels", pytest.approx(0.205))
@@ -584,16 +604,20 @@ def test_overlap():
 
 
 def test_repeats():
-    """Margin shares 1 of 3 with itself, npc 0; then npc everything."""
-    margin = [buying(MARGIN, 0, [1, 2]), buying(MARGIN, 1, [1, 3]), buying(MARGIN, 2, [4, 5])]
-    others = [buying("npc", seed, [10 * seed, 10 * seed + 1]) for seed in (0, 1, 2)]
-    row = verdict("N14-repeats", margin + others)
-    assert row["n"] == 3
-    assert row["measured"] == pytest.approx((1 / 6 + 1 / 6 + 0) / 3)
-    same = [buying("npc", seed, [7, 8]) for seed in (0, 1, 2)]
-    row = verdict("N14-repeats", margin + same)
-    assert row["measured"] == pytest.approx(1 / 9 - 1)
-    assert row["verdict"] == "not supported"
+    """Margin shares 1 of 3 of the first two trials, 1 of 4 of the next two, npc 0; the fifth is left."""
+    panel = PANELS["npc-table-1"] | {"seeds": [0, 1, 2, 3, 4]}
+
+    def values(*runs: dict) -> list[float]:
+        found = claims._repeats(claim_of("N14-repeats"), panel, panel, {"npc-queries": tables.queries(runs)})
+        return [value for each in found for value in each.values]
+
+    images = [[1, 2], [1, 3], [4, 5, 6], [6, 7], [1, 2]]
+    margin = [buying(MARGIN, seed, each) for seed, each in enumerate(images)]
+    others = [buying("npc", seed, [10 * seed, 10 * seed + 1]) for seed in range(5)]
+    assert values(*margin, *others) == pytest.approx([1 / 3, 1 / 4])
+    same = [buying("npc", seed, [7, 8]) for seed in range(5)]
+    assert values(*margin, *same) == pytest.approx([1 / 3 - 1, 1 / 4 - 1])
+    assert values(*margin) == values(*margin[:1], *others) == []
 
 
 def collapsing(seed: int, *queries: tuple[int, bool]) -> dict:

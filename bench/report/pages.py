@@ -32,7 +32,9 @@ def headline(name: str, key: dict[str, str], controls: dict[str, tuple[str, tupl
         first, *others = [_row(claims, each, setting) for each in (claim, *more)]
         if first is None:
             continue
-        said, verdict = f"{first.statement} ({words.measured(first)})", first.verdict
+        many = (claims["claim"] == claim).sum() > 1  # then one setting speaks for several: name it
+        where = f"; {first.setting.removeprefix('thesis-')}" if many else ""
+        said, verdict = f"{first.statement} ({words.measured(first)}{where})", first.verdict
         failed = [row for row in others if row is not None and row.verdict == "not supported"]
         if verdict == "supported" and failed:
             verdict = f"supported only {why}"
@@ -71,7 +73,7 @@ def claims_table(name: str) -> str:
                 row.seeds_needed,
             )
         )
-    head = ("figure", "claim of the thesis", "published", "measured", "verdict", "seeds needed")
+    head = ("figure", "claim", "published", "measured", "verdict", "seeds needed")
     verdicts = overall(claims).droplevel("study")
     note = f"Not measured at this scale: {', '.join(verdicts.index[verdicts == 'not measured']) or 'none'}."
     return "\n".join([words.table(head, rows), "", note])

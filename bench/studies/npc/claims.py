@@ -1,11 +1,13 @@
 """What the trials say of NPC's claims (claims.csv). Quantities:
 
     difference   accuracy of a minus that of b, by trial; in `panel_b` for b, if there is one. `labels`: at `each`
-                 count, or the mean over `all`. `b` = `best` is the panel's best other strategy by mean accuracy
+                 count, or the mean over `all`; `beyond`: only counts that exceed the rank of the last layer's kernel.
+                 `b` = `best` is the other strategy of the panel with the best mean, which is chosen on these trials
     change       (a minus b in `panel`) minus (a minus b in `panel_b`), by trial
     growth       accuracy of a at the last label count minus that at the first
     overlap      IoU of the labels of a and b in a trial, minus the largest of any other two strategies
-    repeats      mean IoU of the labels of a with its own in other trials, minus the largest of any other strategy
+    repeats      IoU of the labels of a in two trials, minus the largest of any other strategy. No trial is in two
+                 pairs, so that an interval over pairs is one
     collapse     share of the queries beyond the rank in which a could not tell any two batches apart
     correlation  Spearman's, over random batches, of criterion a with outcome b, a mean over the queries of a trial
     printed      by how much two printed numbers of a differ, at the two `labels`
@@ -17,7 +19,6 @@ with printed ones; an order of strategies is, and the departures stand beside th
 from fnmatch import fnmatch
 from itertools import combinations
 
-import numpy as np
 import pandas as pd
 
 from bench.core import csv
@@ -60,8 +61,11 @@ def _pairs(claim: dict, panels: dict) -> list[tuple[str, str]]:
 def _difference(claim: dict, panel: dict, other: dict, frames: dict) -> list[Measured]:
     curve = frames["npc-curves"]
     counts = sorted(set(of_place(curve, panel)["labelled"]) & set(of_place(curve, other)["labelled"]))
+    which, _, beyond = claim["labels"].partition(" ")
+    if beyond:
+        counts = [count for count in counts if count in _beyond_rank(panel, frames)]
     curve, found = curve[curve["labelled"].isin(counts)], []
-    for labelled in counts if claim["labels"] == "each" else [None]:
+    for labelled in counts if which == "each" else [None]:
         b, why = claim["b"], ""
         if b == "best":
             rivals = [each for each in panel["strategies"] if each not in (claim["a"], "initial")]
@@ -69,12 +73,22 @@ def _difference(claim: dict, panel: dict, other: dict, frames: dict) -> list[Mea
             means = {each: mean for each, mean in means.items() if pd.notna(mean)}
             if not means:
                 continue
-            b, why = max(means, key=means.get), f"the best of {', '.join(f'`{name}`' for name in means)}"
+            b = max(means, key=means.get)
+            why = f"the best of {', '.join(f'`{name}`' for name in means)} on these very trials, which favours it"
         values = (by_trial(curve, panel, claim["a"], labelled) - by_trial(curve, other, b, labelled)).dropna()
         if len(values):
             arms = f"`{claim['a']}` minus `{b}`" if claim["a"] != b else f"`{b}` in the first minus in the second"
-            found.append(Measured(values, setting=f"{labelled} labels" if labelled else "", arms=arms, note=why))
+            where = f"{labelled} labels" if labelled else f"from {counts[0]} labels on" if beyond else ""
+            found.append(Measured(values, setting=where, arms=arms, note=why))
     return found
+
+
+def _beyond_rank(panel: dict, frames: dict) -> set[int]:
+    """Label counts that exceed the rank of the kernel in every query of the panel that noted one."""
+    queries = of_place(frames["npc-queries"], panel)
+    queries = queries[queries["rank"].notna()]
+    beyond = (queries["labelled"] > queries["rank"]).groupby(queries["labelled"]).all()
+    return set(beyond.index[beyond])
 
 
 def _change(claim: dict, panel: dict, other: dict, frames: dict) -> list[Measured]:
@@ -108,19 +122,18 @@ def _overlap(claim: dict, panel: dict, other: dict, frames: dict) -> list[Measur
 
 
 def _repeats(claim: dict, panel: dict, other: dict, frames: dict) -> list[Measured]:
-    sets = _label_sets(panel, frames)
-    repeated = {}  # strategy -> trial -> mean overlap with the other trials
-    for strategy, mine in sets.groupby("strategy"):
-        trials = dict(zip(mine["seed"], mine["bought"], strict=True))
-        if len(trials) > 1:
-            repeated[strategy] = pd.Series(
-                {t: np.mean([iou(trials[t], trials[u]) for u in trials if u != t]) for t in trials}
-            )
-    if claim["a"] not in repeated or len(repeated) < 2:
-        return []
-    rivals = pd.DataFrame({name: values for name, values in repeated.items() if name != claim["a"]}).max(axis=1)
-    values = (repeated[claim["a"]] - rivals).dropna()
-    return [Measured(values, arms=f"`{claim['a']}`, minus any other", unit="")]
+    sets = _label_sets(panel, frames).set_index(["strategy", "seed"])["bought"]
+    values = []
+    for one, other in zip(panel["seeds"][::2], panel["seeds"][1::2], strict=False):  # of an odd number the last is left
+        repeated = {
+            strategy: iou(sets[strategy, one], sets[strategy, other])
+            for strategy in panel["strategies"]
+            if (strategy, one) in sets.index and (strategy, other) in sets.index
+        }
+        if (mine := repeated.pop(claim["a"], None)) is not None and repeated:
+            values.append(mine - max(repeated.values()))
+    arms = f"`{claim['a']}`, minus any other"
+    return [Measured(values, arms=arms, unit="", note="n counts pairs of trials")] if values else []
 
 
 def _label_sets(panel: dict, frames: dict) -> pd.DataFrame:

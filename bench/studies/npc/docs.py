@@ -2,17 +2,19 @@
 
 import pandas as pd
 
-from bench.core import config, paths, study
-from bench.report import pages, words
-from bench.studies.npc.figures._parts import called
+from bench.core import config, csv, paths, study
+from bench.report import pages, stats, words
+from bench.studies.npc.figures._parts import called, shown
+from bench.studies.npc.figures.npc_criteria import CRITERIA, OUTCOMES, PANEL
+from bench.studies.npc.figures.npc_setting import PREFIX
+from bench.studies.npc.tables import PUBLISHED
 
 # What a reader wants to know first: a claim, and the panel that speaks for it
 KEY = {
     "N21-ssl": "npc-table-1 and controls-supervised-strong, 30",
-    "N01-passive": "npc-table-1, 30",
+    "N24-passive-mean": "npc-table-1",
     "N03-best": "npc-table-1",
     "N04-badge": "npc-table-1",
-    "N06-collapse": "npc-table-2",
     "N15-ranking": "npc-table-1 and controls-supervised-weak",
     "N18-diversity": "npc-table-1",
     "N20-darp": "npc-table-1 and controls-fixmatch, 30",
@@ -33,7 +35,66 @@ def printed() -> str:
         place = row.panel.removeprefix(f"npc-table-{row.table}").strip("-").partition("-")[0]
         rows.append((row.table, place, called(row.strategy), row.labelled, theirs, ours, interval, row.n or ""))
     head = ("table", "query", "strategy", "labels", "printed (%)", "here (%)", "95% interval", "trials")
-    return words.table(head, rows)
+    return "\n".join([words.table(head, rows), "", _suspicious()])
+
+
+def _suspicious() -> str:
+    """The two printed numbers that look like slips."""
+    printed = csv.read(PUBLISHED).set_index(["panel", "strategy", "labelled"])["mean"]
+    first, last = printed["npc-table-2", "initial", 100], printed.xs(("npc-table-2", 900), level=("panel", "labelled"))
+    gains = last - first
+    others = gains.drop("badge").min()
+    return (
+        "Two printed numbers are suspicious: margin has the same mean and deviation at 50 and at 70 labels, and BADGE "
+        f"on CIFAR-100 gains {gains['badge']:.1f} points from 100 to 900 labels where every other strategy gains "
+        f"{others:.1f} or more."
+    )
+
+
+def setting() -> str:
+    """Random acquisition at several numbers of steps, from which one was chosen."""
+    summed = words.committed("npc-summary")
+    summed = summed[summed["panel"].str.startswith(PREFIX)]
+    counts, rows = sorted(summed["labelled"].unique()), []
+    for panel in sorted(summed["panel"].unique(), key=lambda name: int(name.removeprefix(PREFIX))):
+        mine = summed[summed["panel"] == panel].set_index("labelled")
+        said = [
+            f"{100 * mine['accuracy_mean'][count]:.1f} +- {100 * mine['accuracy_sd'][count]:.1f}"
+            if count in mine.index
+            else ""
+            for count in counts
+        ]
+        rows.append((f"{int(panel.removeprefix(PREFIX)):,}", *said))
+    return words.table(("steps", *(f"{count} labels (%)" for count in counts)), rows)
+
+
+def criteria() -> str:
+    """What the criterion goes along with: rank correlations over random batches, means over a trial's queries."""
+    found = shown(words.committed("npc-criteria"), PANEL)
+    rows = []
+    for outcome, title in OUTCOMES.items():
+        cells = []
+        for criterion in CRITERIA:
+            mine = found[(found["criterion"] == criterion) & (found["outcome"] == outcome)]
+            said = stats.describe(mine.groupby("seed")["correlation"].mean())
+            cells.append(words.plain(said["mean"], said["low"], said["high"]))
+        rows.append((title.replace("\n", " "), *cells))
+    return words.table(("over random batches", *CRITERIA.values()), rows)
+
+
+def rankings() -> str:
+    """The same label sets in two trainings: gains over passive learning, and how alike the orders are."""
+    found = words.committed("npc-rankings")
+    rows = [
+        (
+            *(row.panel.removeprefix("controls-"), row.labelled, called(row.strategy)),
+            *(f"{100 * gain:.1f}" for gain in (row.gain_here, row.gain_there)),
+            *(words.points(row.change, row.low, row.high), row.n, f"{row.tau:.2f}" if pd.notna(row.tau) else ""),
+        )
+        for row in found[found["strategy"] != "random"].itertuples()
+    ]
+    head = ("other training", "labels", "strategy", "gain, semi-supervised", "gain, other", "difference (points)")
+    return words.table((*head, "trials", "Kendall's tau of the orders"), rows)
 
 
 def panels() -> str:
@@ -78,8 +139,11 @@ def figures() -> str:
 BLOCKS = {
     "npc-answer": lambda: pages.answer("npc"),
     "npc-claims": lambda: pages.claims_table("npc"),
+    "npc-setting": setting,
     "npc-printed": printed,
+    "npc-criteria": criteria,
     "npc-panels": panels,
+    "npc-rankings": rankings,
     "npc-noise": noise,
     "npc-departures": lambda: pages.departures("npc"),
     "npc-figures": figures,

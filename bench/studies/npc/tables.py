@@ -48,8 +48,8 @@ QUERIES = [
 OVERLAP = ["scale", "panel", "labelled", "strategy_a", "strategy_b", "n", "iou", "iou_with_initial"]
 FOUND = ["scale", "data", *RUN, "labelled", "batches", "criterion", "outcome", "correlation"]
 RANKINGS = [
-    *("scale", "panel", "against", "labelled", "strategy", "n", "here", "there", "change", "low", "high", "rank_here"),
-    *("rank_there", "tau"),
+    *("scale", "panel", "against", "labelled", "strategy", "n", "gain_here", "gain_there", "change", "low", "high"),
+    *("rank_here", "rank_there", "tau"),
 ]
 
 
@@ -63,9 +63,9 @@ def tables(records: list[dict], metas: list[dict], config: dict) -> dict[str, pd
         "npc-summary": summed,
         "npc-published": published(summed, csv.read(PUBLISHED), config["scale"]),
         "npc-differences": differences(curve, panels),
-        "npc-queries": queries(records),
+        "npc-queries": placed(queries(records), panels),
         "npc-overlap": overlap(records, panels),
-        "npc-criteria": criteria(records),
+        "npc-criteria": placed(criteria(records), panels),
         "npc-rankings": rankings(curve, panels, config),
         "npc-departures": pd.DataFrame(
             [asdict(each) for each in departing], columns=["panel", "what", "here", "paper"]
@@ -213,6 +213,14 @@ def criteria(records: Iterable[dict]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=FOUND)
 
 
+def placed(frame: pd.DataFrame, panels: dict) -> pd.DataFrame:
+    """With a column `panels`: the names of those that show a row. Panels of one setting may differ in their trials."""
+    names = pd.Series("", index=frame.index)
+    for name, panel in panels.items():
+        names[of_place(frame, panel).index] += f" {name}"
+    return frame.assign(panels=names.str.strip())
+
+
 def rankings(curve: pd.DataFrame, panels: dict, config: dict) -> pd.DataFrame:
     """The same label sets in two trainings: a strategy's gain over random `here`, in the panel that bought them, and
     `there`, in a panel of a recipe with `labels_of`; `change` is here minus there, by trial. Ranks and Kendall's tau
@@ -245,7 +253,7 @@ def rankings(curve: pd.DataFrame, panels: dict, config: dict) -> pd.DataFrame:
                 rows.append(
                     {"scale": config["scale"], "panel": name, "against": base, "labelled": labelled}
                     | {"strategy": strategy, "n": len(over.dropna()), "tau": tau, "change": change["mean"]}
-                    | {key: over[key].mean() for key in ("here", "there")}
+                    | {f"gain_{key}": over[key].mean() for key in ("here", "there")}
                     | {key: change[key] for key in ("low", "high")}
                     | {f"rank_{key}": ranks.loc[strategy, key] for key in ("here", "there")}
                 )

@@ -26,6 +26,11 @@ def called(strategy: str) -> str:
     return NAMES.get(strategy, f"NPC, {variant}" if name == "npc" and variant else strategy)
 
 
+def shown(rows: pd.DataFrame, panel: str) -> pd.DataFrame:
+    """The rows of a table of queries that a panel shows."""
+    return rows[[panel in names.split() for names in rows["panels"].astype(str)]]
+
+
 def looks(strategies: Iterable[str]) -> dict[str, dict]:
     """Strategy -> its look, the paper's first and in its order."""
     names = list(dict.fromkeys(strategies))
@@ -62,7 +67,8 @@ def footnote(figure: Figure, rows: pd.DataFrame, *notes: str, panel: str = "") -
         return
     first = rows.iloc[0]
     where = "docs/results-npc.md" if first["scale"] == "cpu" else "npc-departures.csv"
-    about = f"Scale {first['scale']}; {first['data']}; {first['net']}, width {first['width']};"
+    widths = " and ".join(str(width) for width in rows["width"].unique())
+    about = f"Scale {first['scale']}; {first['data']}; {first['net']}, width {widths};"
     trials = rows["n"] if "n" in rows else rows.groupby("strategy")["seed"].nunique()
     counted = style.seeds(trials).replace("seeds", "trials").replace("seed", "trial")
     departs = "" if first["scale"] == "paper" else f"Departs from the paper: see {where}."

@@ -14,12 +14,10 @@ PANELS = ("npc-table-1", "npc-table-2")
 
 def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     summed, queries = tables["npc-summary"], tables["npc-queries"]
-    place = ["dataset", "net", "width", "recipe", "mode"]
     figure = Figure(figsize=(style.TEXT_WIDTH, 2.1), layout="constrained")
     parts = []
     for panel in PANELS:
-        keys = summed.loc[summed["panel"] == panel, place].drop_duplicates()
-        mine = queries.merge(keys, on=place)
+        mine = _parts.shown(queries, panel)
         mine = mine[mine["tied"].notna()]
         if len(mine):
             parts.append((panel, mine))

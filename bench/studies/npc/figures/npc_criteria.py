@@ -23,8 +23,7 @@ COLOURS = ("#D55E00", "#0072B2")
 def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     summed = tables["npc-summary"]
     summed = summed[(summed["panel"] == PANEL) & (summed["strategy"] == "random")]
-    place = ["dataset", "net", "width", "recipe", "mode"]
-    found = tables["npc-criteria"].merge(summed[place].drop_duplicates(), on=place)
+    found = _parts.shown(tables["npc-criteria"], PANEL)
     if found.empty:
         return style.empty("no finished cells of random at this scale")
     counts = sorted(found["labelled"].unique())

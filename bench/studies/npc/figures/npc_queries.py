@@ -21,9 +21,7 @@ SHOWN = {  # column -> factor, title
 def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     queries, summed = tables["npc-queries"], tables["npc-summary"]
     summed = summed[summed["panel"].isin(PANELS) & (summed["strategy"] != "initial")]
-    place = ["dataset", "net", "width", "recipe", "mode"]
-    keys = summed[[*place, "strategy"]].drop_duplicates()
-    mine = queries.merge(keys, on=[*place, "strategy"])
+    mine = pd.concat([_parts.shown(queries, panel) for panel in PANELS]).drop_duplicates()
     if mine.empty:
         return style.empty("no finished cells have bought anything at this scale")
     chosen = _parts.looks(mine["strategy"])
@@ -42,5 +40,6 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     if "wrong_of_all" in mine:
         grid[1].axvline(100 * mine["wrong_of_all"].mean(), color="0.3", linewidth=0.8, linestyle="--", zorder=1)
     grid[0].set_yticks(range(len(order)), [_parts.called(name) for name in order])
-    _parts.footnote(figure, summed, "Bars: 95% intervals over trials. Dashed: all candidates.")
+    note = "Bars: 95% intervals over trials. Dashed: all candidates. Margin: of outputs, before any softmax."
+    _parts.footnote(figure, summed, note)
     return figure

@@ -22,8 +22,9 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
     axes = figure.subplots()
     for panel, look in zip(panels, chosen.values(), strict=True):
         mine = rows[rows["panel"] == panel].sort_values("labelled")
-        spread = [(100 * mine["accuracy_sd"].fillna(0)).clip(upper=100 - 100 * mine["accuracy_mean"])] * 2
-        axes.errorbar(mine["labelled"], 100 * mine["accuracy_mean"], yerr=spread, elinewidth=0.8, **look)
+        middle, spread = 100 * mine["accuracy_mean"], 100 * mine["accuracy_sd"].fillna(0)
+        ends = [spread.clip(upper=middle), spread.clip(upper=100 - middle)]  # no accuracy beyond 0 and 100
+        axes.errorbar(mine["labelled"], middle, yerr=ends, elinewidth=0.8, **look)
     axes.set_xticks(sorted(rows["labelled"].unique()))
     axes.set(xlabel=style.LABELLED, ylabel=style.ACCURACY)
     style.legend(figure, chosen)

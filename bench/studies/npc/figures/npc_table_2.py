@@ -1,4 +1,4 @@
-"""NPC Table 2: where labels outnumber features, so that the criterion is zero for every batch."""
+"""NPC Table 2: labels come to outnumber features, and then the criterion is zero for every batch."""
 
 import pandas as pd
 from matplotlib.figure import Figure
@@ -7,7 +7,7 @@ from bench.studies.npc.figures.npc_table_1 import compare
 
 NAME = "npc-table-2"
 TABLES = ("npc-published", "npc-summary")
-TITLE = "Table 2: accuracy by label count where labels outnumber features, as printed and here"
+TITLE = "Table 2: accuracy where labels come to outnumber features, as printed and here"
 PANEL = "npc-table-2"
 
 
