@@ -53,7 +53,13 @@ def record(strategy: str, seed: int, accuracies: list[float], place: dict | None
             | queries[number]
         )
     data = {"name": "digits", "train": 1300, "test": 497, "partial": False, "checksum": "c0", "average_pool": 1}
-    top = {"scale": "made", "settings": {}, "settings_hash": "ab12", "device": "cpu", "initial": list(range(-first, 0))}
+    top = {
+        "scale": "made",
+        "settings": {"protocol": {"test": None}},
+        "settings_hash": "ab12",
+        "device": "cpu",
+        "initial": list(range(-first, 0)),
+    }
     top |= {"parameters": 99, "pool": 1300}
     for part in (data, top):
         part.update({key: changes.pop(key) for key in list(changes) if key in part})
@@ -101,6 +107,13 @@ def test_a_record_is_one_as_runs_write_it():
 
 
 # --- curves ---
+
+
+def test_data_say_how_they_are_reduced():
+    whole = record("npc", 0, [0.5])
+    assert curves.data_of(whole) == "digits, 1,300 train / 497 test"
+    part = whole | {"pool": 400, "settings": {"protocol": {"test": 100}}}
+    assert curves.data_of(part) == "digits, 1,300 train / 497 test, pool of 400, tested on 100"
 
 
 def test_curves():

@@ -20,7 +20,8 @@ UNITS = {
     "times": "ratio",
     "": "value, in the unit of the claim",
 }
-ROW = 0.2  # inches
+ROW = 0.2  # inches; for text of two lines half as much again
+WORDS = 3.5  # inches of text beside the bars
 
 
 def draw(claims: pd.DataFrame, empty: str) -> Figure:
@@ -30,7 +31,8 @@ def draw(claims: pd.DataFrame, empty: str) -> Figure:
         return style.empty(empty)
     groups = {unit: rows for unit in UNITS if len(rows := claims[claims["unit"] == unit])}
     heights = [len(rows) + 2.2 for rows in groups.values()]
-    figure = Figure(figsize=(style.TEXT_WIDTH, ROW * sum(heights) + 0.15))
+    row = ROW * (1.5 if any("\n" in _said(row, claims) for row in claims.itertuples()) else 1)
+    figure = Figure(figsize=(style.TEXT_WIDTH, row * sum(heights) + 0.15))
     figure.set_layout_engine("constrained")
     grid = figure.subplots(len(groups), 1, squeeze=False, gridspec_kw={"height_ratios": heights})[:, 0]
     for axes, (unit, rows) in zip(grid, groups.items(), strict=True):
@@ -60,9 +62,8 @@ def _group(axes: Axes, rows: pd.DataFrame, unit: str) -> None:
         ink = INKS[row.verdict]
         axes.plot([low[place], high[place]], [place, place], color=ink, linewidth=2.2, solid_capstyle="butt")
         axes.plot(middle[place], place, "o", color=ink, markersize=4)
-        many = (rows["claim"] == row.claim).sum() > 1
-        text = f"{row.where}: {row.statement}" + (f" ({row.setting.removeprefix('thesis-')})" if many else "")
-        axes.text(-0.01, place, text, transform=axes.get_yaxis_transform(), ha="right", va="center", size=6.5)
+        about = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "center", "size": 6.5}
+        axes.text(-0.01, place, _said(row, rows), linespacing=1, **about)
         number = words.measured(row).removesuffix(row.unit).strip()
         axes.text(1.01, place, number, transform=axes.get_yaxis_transform(), va="center", size=6.5)
     if unit == "points":
@@ -72,6 +73,13 @@ def _group(axes: Axes, rows: pd.DataFrame, unit: str) -> None:
         style.log_axis(axes, "x")
     axes.set_yticks([])
     axes.grid(axis="y", visible=False)
+
+
+def _said(row, rows: pd.DataFrame) -> str:
+    """The statement, with its setting where it was put to the test in several."""
+    many = (rows["claim"] == row.claim).sum() > 1
+    text = f"{row.where}: {row.statement}" + (f" ({row.setting.removeprefix('thesis-')})" if many else "")
+    return style.wrap(text, WORDS, 6.5)
 
 
 def _limits(values: np.ndarray, unit: str) -> tuple[float, float]:

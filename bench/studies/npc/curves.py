@@ -34,7 +34,7 @@ def curves(records: Iterable[dict]) -> pd.DataFrame:
             )
     rows = [
         record["cell"]
-        | {"scale": record["scale"], "data": phrase(record["data"]), "device": record["device"]}
+        | {"scale": record["scale"], "data": data_of(record), "device": record["device"]}
         | {key: record["data"][key] for key in ("partial", "average_pool")}
         | {"settings_hash": record["settings_hash"], "predicted_balance": balance(done["predicted"])}
         | {"median": record.get("median") == number}
@@ -43,6 +43,13 @@ def curves(records: Iterable[dict]) -> pd.DataFrame:
         for number, done in enumerate(record["cycles"])
     ]
     return pd.DataFrame(rows, columns=CURVES).sort_values([*RUN, "labelled"], kind="stable", ignore_index=True)
+
+
+def data_of(record: dict) -> str:
+    """The images of a record in words, with how many of them it used where that is not all."""
+    tested = record["settings"]["protocol"]["test"]
+    pool = f", pool of {record['pool']:,}" if record["pool"] < record["data"]["train"] else ""
+    return phrase(record["data"]) + pool + (f", tested on {tested:,}" if tested else "")
 
 
 def balance(counts: list[int]) -> float:

@@ -14,10 +14,9 @@ from scipy import stats as distributions
 
 from bench.core import csv, study
 from bench.report import claims, stats
-from bench.report.words import phrase
 from bench.studies import npc
 from bench.studies.npc.batches import MEASURES
-from bench.studies.npc.curves import PLACE, RUN, balance, by_panel, by_trial, curves, initial_of, of_place
+from bench.studies.npc.curves import PLACE, RUN, balance, by_panel, by_trial, curves, data_of, initial_of, of_place
 
 PUBLISHED = study.folder("npc") / "published/npc.csv"
 CRITERIA, OUTCOMES = MEASURES[:3], MEASURES[3:]
@@ -139,7 +138,7 @@ def queries(records: Iterable[dict]) -> pd.DataFrame:
             counts, notes = done["bought"]["classes"], done["notes"]
             rows.append(
                 record["cell"]
-                | {"scale": record["scale"], "data": phrase(record["data"]), "step": step, "labelled": labelled}
+                | {"scale": record["scale"], "data": data_of(record), "step": step, "labelled": labelled}
                 | {"size": len(done["queried"]), "balance": balance(counts), "classes": int(np.count_nonzero(counts))}
                 | {key: done["bought"][key] for key in ("wrong", "wrong_of_all", "distance", "margin")}
                 | {key: notes.get(key) for key in ("arm", "rank", "score", "tied", "rounding")}
@@ -201,7 +200,7 @@ def criteria(records: Iterable[dict]) -> pd.DataFrame:
             labelled += len(done["queried"])
             if not (said := done["criteria"]):
                 continue
-            about = record["cell"] | {"scale": record["scale"], "data": phrase(record["data"]), "labelled": labelled}
+            about = record["cell"] | {"scale": record["scale"], "data": data_of(record), "labelled": labelled}
             for criterion in CRITERIA:
                 for outcome in OUTCOMES:
                     same = (
