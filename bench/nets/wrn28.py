@@ -11,9 +11,9 @@ by FixMatch; TensorFlow's uneven padding of strided convolutions.
 
 from functools import partial
 
-import torch
 from torch import nn
 
+from bench.nets._fan_out import fan_out
 from bench.nets._parts import initialise
 from bench.nets._wrn import WideResNet
 
@@ -28,14 +28,6 @@ VARIANTS = {
     "oliver": {"bias": False, "momentum": 0.001, "eps": 1e-3},  # brain-research/realistic-ssl-evaluation
     "darp": {"bias": False, "momentum": 0.1, "eps": 1e-5},  # bbuing9/DARP
 }
-
-
-def fan_out(weight: torch.Tensor) -> None:
-    """Convolutions N(0, 2 / (k^2 out)), the dense head Glorot normal."""
-    if weight.dim() == 4:
-        nn.init.kaiming_normal_(weight, mode="fan_out", nonlinearity="relu")
-    else:
-        nn.init.xavier_normal_(weight)
 
 
 def build(input_shape: tuple[int, int, int], classes: int, width: int, variant: str) -> nn.Module:

@@ -9,9 +9,9 @@ from functools import partial
 
 from torch import nn
 
+from bench.nets._fan_out import fan_out
 from bench.nets._parts import initialise
 from bench.nets._wrn import WideResNet
-from bench.nets.wrn28 import fan_out
 
 NAME = "wrn-small"
 WIDTH = "channels of the last layer; the stem has 16, further layers 16, 32, ..."
