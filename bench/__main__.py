@@ -147,9 +147,7 @@ def _collect(a: argparse.Namespace) -> None:
 
     config = _json("--settings", a.settings) or configuration.load(a.scale)
     out = a.out or paths.tables_folder(config["scale"])
-    written = [
-        path for name in ([a.study] if a.study else config["studies"]) for path in collect(name, config, out, a.partial)
-    ]
+    written = collect([a.study] if a.study else config["studies"], config, out, a.partial)
     print(*written, *([] if a.study else [merge_claims(out)]), sep="\n")
 
 

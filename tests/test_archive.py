@@ -89,7 +89,7 @@ def test_records_of_other_settings_are_not_restored(record):
     assert not record.exists()
     put(CELL)
     with pytest.raises(UserError, match="other settings than the configuration has"):
-        collect("lookahead", changed, Path("tables"), partial=True)
+        collect(["lookahead"], changed, Path("tables"), partial=True)
 
 
 def test_only_finished_records_are_packed(record):
@@ -109,7 +109,7 @@ def test_a_record_in_the_place_of_another_is_refused(record):
     with pytest.raises(UserError, match="the record is of another cell"):
         pack(CONFIG)
     with pytest.raises(UserError, match="the record is of another cell"):
-        collect("lookahead", CONFIG, Path("tables"), partial=True)
+        collect(["lookahead"], CONFIG, Path("tables"), partial=True)
 
 
 def archive_of(**entries: bytes) -> None:

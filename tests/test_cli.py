@@ -128,6 +128,21 @@ def test_collect_refuses_gaps_and_partial_fills_what_there_is(finished):
 
 
 @pytest.mark.slow
+def test_collect_leaves_the_tables_of_a_study_without_records(finished, tmp_path):
+    both = tmp_path / "both.yaml"
+    both.write_text((finished / "tiny.yaml").read_text() + "theory: {}\n")
+    shutil.copytree(finished / "results", tmp_path / "results")
+    old = tmp_path / "results/tiny/tables/theory-search.csv"
+    old.parent.mkdir(parents=True, exist_ok=True)
+    old.write_text("as it was")
+    result = bench("collect", "--scale", "both.yaml", "--partial", cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert "theory: no record yet, its tables are left as they are" in result.stderr
+    assert old.read_text() == "as it was"
+    assert "results/tiny/tables/lookahead-curves.csv" in result.stdout.splitlines()
+
+
+@pytest.mark.slow
 def test_collect_with_nothing_says_what_to_type(finished, tmp_path):
     shutil.copy(finished / "tiny.yaml", tmp_path)
     result = bench("collect", "--scale", "tiny.yaml", "--partial", cwd=tmp_path)

@@ -62,11 +62,11 @@ def claims_table(name: str) -> str:
     for row in measured.itertuples():
         many = (claims["claim"] == row.claim).sum() > 1
         where = f", {row.setting.removeprefix('thesis-')}" if many else ""
-        note = f", {words.text(row.note)}" if words.text(row.note) else ""
+        about = ", ".join(filter(None, [words.text(row.arms) + where, words.text(row.note)])).removeprefix(", ")
         rows.append(
             (
                 row.where,
-                f"{row.statement} ({row.arms}{where}{note})",
+                f"{row.statement} ({about})" if about else row.statement,
                 row.published,
                 words.measured(row),
                 f"**{row.verdict}**",

@@ -11,8 +11,26 @@ from bench.core.errors import UserError
 from bench.tools.archive import checked
 
 
-def collect(name: str, config: dict, out: Path, partial: bool) -> list[Path]:
-    """Write every table of a study; with `partial`, of those records that exist."""
+def collect(names: list[str], config: dict, out: Path, partial: bool) -> list[Path]:
+    """Write every table of some studies, after all of them are made; with `partial`, of those records that exist.
+
+    Of several studies, one without any record keeps the tables it has.
+    """
+    made: dict[str, pd.DataFrame] = {}
+    for name in names:
+        frames = _frames(name, config, partial)
+        if frames is None and len(names) > 1:
+            print(f"{name}: no record yet, its tables are left as they are", file=sys.stderr)
+        made |= frames or {}
+    if not made:
+        raise UserError(
+            f"{', '.join(names)}: scale {config['scale']!r} has no record yet; python -m bench reproduce makes them"
+        )
+    return [_written(frame, out / f"{table}.csv") for table, frame in made.items()]
+
+
+def _frames(name: str, config: dict, partial: bool) -> dict[str, pd.DataFrame] | None:
+    """Every table of a study; None without any record."""
     room = study.load(name)
     expected = {paths.record_path(config["scale"], name, cell): cell for cell in room.cells(config)}
     found = [path for path in expected if path.is_file()]
@@ -22,7 +40,7 @@ def collect(name: str, config: dict, out: Path, partial: bool) -> list[Path]:
             f"{name}: {len(missing)} of {len(expected)} records are missing, first {missing[0]}; add --partial to go on"
         )
     if not found:
-        raise UserError(f"{name}: scale {config['scale']!r} has no record yet; python -m bench reproduce makes them")
+        return None
     if missing:
         listed = ", ".join(map(str, missing))
         print(f"{name}: {len(found)}/{len(expected)} cells; missing: {listed}", file=sys.stderr)
@@ -31,7 +49,7 @@ def collect(name: str, config: dict, out: Path, partial: bool) -> list[Path]:
     frames = study.part(name, "tables").tables(runs, metas, config)
     if wrong := set(frames) ^ set(room.TABLES):
         raise UserError(f"bench/studies/{name}: TABLES and what tables() gives differ in {', '.join(sorted(wrong))}")
-    return [_written(frame, out / f"{table}.csv") for table, frame in frames.items()]
+    return frames
 
 
 def _read(room, config: dict, cell: Cell, path: Path) -> dict:

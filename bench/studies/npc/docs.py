@@ -30,12 +30,17 @@ def printed() -> str:
     rows = []
     for row in words.committed("npc-published").itertuples():
         theirs = f"{row.published_mean:g}" + (f" +- {row.published_sd:g}" if pd.notna(row.published_sd) else "")
-        ours = "" if pd.isna(row.mean) else f"{row.mean:.1f} +- {row.sd:.1f}"
+        ours = "" if pd.isna(row.mean) else _spread(row.mean, row.sd)
         interval = f"[{row.low:.1f}, {row.high:.1f}]" if pd.notna(row.low) else ""
         place = row.panel.removeprefix(f"npc-table-{row.table}").strip("-").partition("-")[0]
         rows.append((row.table, place, called(row.strategy), row.labelled, theirs, ours, interval, row.n or ""))
     head = ("table", "query", "strategy", "labels", "printed (%)", "here (%)", "95% interval", "trials")
     return "\n".join([words.table(head, rows), "", _suspicious()])
+
+
+def _spread(mean: float, sd: float) -> str:
+    """`64.4 +- 1.2`; of one trial its value."""
+    return f"{mean:.1f}" + (f" +- {sd:.1f}" if pd.notna(sd) else "")
 
 
 def _suspicious() -> str:
@@ -59,9 +64,7 @@ def setting() -> str:
     for panel in sorted(summed["panel"].unique(), key=lambda name: int(name.removeprefix(PREFIX))):
         mine = summed[summed["panel"] == panel].set_index("labelled")
         said = [
-            f"{100 * mine['accuracy_mean'][count]:.1f} +- {100 * mine['accuracy_sd'][count]:.1f}"
-            if count in mine.index
-            else ""
+            _spread(100 * mine["accuracy_mean"][count], 100 * mine["accuracy_sd"][count]) if count in mine.index else ""
             for count in counts
         ]
         rows.append((f"{int(panel.removeprefix(PREFIX)):,}", *said))
