@@ -128,17 +128,22 @@ def ledger() -> str:
     """Every claim of every study with its verdict."""
     frame, parts = words.committed("claims"), []
     for name, rows in frame.groupby("study", sort=False):
+        settings = rows.groupby("claim")["claim"].transform("size") > 1  # of a statement tested in several: which one
+        about = [
+            ", ".join(filter(None, map(words.text, (row.arms, row.setting if many else "", row.note))))
+            for row, many in zip(rows.itertuples(), settings, strict=True)
+        ]
         shown = [
             (
                 row.where,
-                row.statement + (f" ({', '.join(filter(None, [row.arms, words.text(row.note)]))})" if row.arms else ""),
+                row.statement + (f" ({said})" if said else ""),
                 row.published,
                 words.measured(row),
                 row.n or "",
                 f"**{row.verdict}**",
                 row.seeds_needed,
             )
-            for row in rows.itertuples()
+            for row, said in zip(rows.itertuples(), about, strict=True)
         ]
         head = ("where", "statement", "published", "measured", "seeds", "verdict", "seeds needed")
         parts += [f"## {_title(name)}", "", words.table(head, shown), ""]
