@@ -38,7 +38,7 @@ def draw(tables: dict[str, pd.DataFrame]) -> Figure:
         ticks = [f"{count}\n({100 * passive[count]:.0f}%)" if count in passive else str(count) for count in counts]
         axes.set_xticks(range(len(counts)), ticks)
         axes.set_title(PANELS[panel], size=style.SMALL)
-    figure.supxlabel("labelled images (accuracy of passive learning)", size=8)
+    figure.axes[len(shown) // 2].set_xlabel("labelled images (accuracy of passive learning)")
     figure.axes[0].set_ylabel("minus passive (points)")
     _parts.legend(figure, chosen)
     _parts.footnote(figure, summed, "Bars: 95% intervals over trials.")
