@@ -42,7 +42,7 @@ def figure(tmp_path_factory):
     path = tmp_path_factory.mktemp("tables") / "claims.csv"
     csv.write(ledger(), path)
     with mpl.rc_context(style.STYLE):
-        found = forest.draw(pd.read_csv(path), "nothing")  # as figures are given it
+        found = forest.draw(csv.read(path), "nothing")  # as figures are given it
         found.draw_without_rendering()
     return found
 

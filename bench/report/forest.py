@@ -26,7 +26,7 @@ WORDS = 3.5  # inches of text beside the bars
 
 def draw(claims: pd.DataFrame, empty: str) -> Figure:
     """One row per claim and setting that was measured, in the order of the table."""
-    claims = claims[claims["n"] > 0].reset_index(drop=True).fillna({"unit": ""})
+    claims = claims[claims["n"] > 0].reset_index(drop=True)
     if claims.empty:
         return style.empty(empty)
     groups = {unit: rows for unit in UNITS if len(rows := claims[claims["unit"] == unit])}

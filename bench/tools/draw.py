@@ -2,9 +2,7 @@
 
 from pathlib import Path
 
-import pandas as pd
-
-from bench.core import study
+from bench.core import csv, study
 from bench.core.errors import UserError
 from bench.report import figure
 
@@ -15,4 +13,4 @@ def draw(name: str, folder: Path, stem: Path) -> list[Path]:
     for path in needed.values():
         if not path.is_file():
             raise UserError(f"{path} is missing; `python -m bench collect --partial` makes it from finished cells")
-    return figure.save(figure.draw(name, {table: pd.read_csv(path) for table, path in needed.items()}), stem)
+    return figure.save(figure.draw(name, {table: csv.read(path) for table, path in needed.items()}), stem)
